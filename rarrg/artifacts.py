@@ -1,0 +1,169 @@
+"""Files the package writes: atomic writes, JSONL, checksums, and the one manifest format."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+from rarrg.errors import RarrgError
+
+MANIFEST = "manifest.json"
+
+
+def sha256_of(path: Path) -> str:
+    """Hex SHA-256 of a file's bytes."""
+    digest = hashlib.sha256()
+    with path.open("rb") as file:
+        while block := file.read(1 << 20):
+            digest.update(block)
+    return digest.hexdigest()
+
+
+@contextmanager
+def atomic_write(path: Path) -> Iterator[Path]:
+    """Give a temporary path beside ``path``; on a clean exit it replaces ``path``, on an error it is removed."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        yield temporary
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write UTF-8 text atomically."""
+    with atomic_write(path) as temporary:
+        temporary.write_text(text, encoding="utf-8")
+
+
+def write_json(path: Path, value: Any) -> None:
+    """Write indented JSON atomically."""
+    write_text(path, json.dumps(value, indent=2, ensure_ascii=False) + "\n")
+
+
+def read_json(path: Path) -> Any:
+    """Read a JSON file.
+
+    Raises:
+        RarrgError: The file is missing or is no JSON.
+    """
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise RarrgError(f"{path}: cannot be read ({error.strerror})") from error
+    except ValueError as error:
+        raise RarrgError(f"{path}: is not valid JSON ({error})") from error
+
+
+def write_jsonl(path: Path, rows: Iterable[dict[str, Any]]) -> None:
+    """Write one JSON object a line, atomically."""
+    with atomic_write(path) as temporary, temporary.open("w", encoding="utf-8") as file:
+        for row in rows:
+            file.write(json.dumps(row, ensure_ascii=False) + "\n")
+
+
+def read_jsonl(path: Path) -> list[dict[str, Any]]:
+    """Read one JSON object a line; blank lines are passed over.
+
+    Raises:
+        RarrgError: The file is missing, or a line (named by its number) is no JSON object.
+    """
+    rows: list[dict[str, Any]] = []
+    try:
+        with path.open(encoding="utf-8") as file:
+            for number, line in enumerate(file, start=1):
+                if not line.strip():
+                    continue
+                row = json.loads(line)
+                if not isinstance(row, dict):
+                    raise RarrgError(f"{path}, line {number}: is not a JSON object")
+                rows.append(row)
+    except OSError as error:
+        raise RarrgError(f"{path}: cannot be read ({error.strerror})") from error
+    except UnicodeDecodeError as error:
+        raise RarrgError(f"{path}: is not UTF-8 text") from error
+    except json.JSONDecodeError as error:
+        raise RarrgError(f"{path}, line {number}: is not valid JSON ({error})") from error
+    return rows
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """What an artefact folder is and which bytes belong to it.
+
+    Attributes:
+        name: What the artefact is, as ``phrase-store``.
+        version: Version of the artefact's format.
+        sha256: Checksum of each file of the folder, by file name.
+        created: UTC time, ISO 8601.
+        made_by: The program and its version.
+        details: Facts that a loader compares, as the text encoder and its dimension.
+    """
+
+    name: str
+    version: int
+    sha256: dict[str, str]
+    created: str
+    made_by: str
+    details: dict[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, folder: Path, name: str, version: int, files: Iterable[str], details: dict[str, Any]) -> Manifest:
+        """Describe the named files of a folder as they are now."""
+        from rarrg import __version__
+
+        return cls(
+            name=name,
+            version=version,
+            sha256={file: sha256_of(folder / file) for file in files},
+            created=datetime.now(timezone.utc).isoformat(timespec="seconds"),
+            made_by=f"rarrg {__version__}",
+            details=details,
+        )
+
+    def save(self, folder: Path) -> None:
+        """Write ``manifest.json`` into the folder, atomically."""
+        write_json(folder / MANIFEST, asdict(self))
+
+    @classmethod
+    def load(cls, folder: Path, name: str, version: int) -> Manifest:
+        """Read a folder's manifest and check that it is of the expected kind.
+
+        Raises:
+            RarrgError: No manifest, a malformed one, or one of another artefact or format version.
+        """
+        path = folder / MANIFEST
+        value = read_json(path)
+        try:
+            manifest = cls(**value)
+        except TypeError as error:
+            raise RarrgError(f"{path}: is not a manifest ({error})") from error
+        if (manifest.name, manifest.version) != (name, version):
+            raise RarrgError(
+                f"{path}: describes {manifest.name} version {manifest.version}, expected {name} version {version}"
+            )
+        return manifest
+
+    def verify(self, folder: Path) -> None:
+        """Check every file's checksum.
+
+        Raises:
+            RarrgError: A file is missing or differs from what the manifest recorded.
+        """
+        for file, expected in self.sha256.items():
+            path = folder / file
+            if not path.is_file():
+                raise RarrgError(f"{path}: is missing, although {folder / MANIFEST} lists it")
+            found = sha256_of(path)
+            if found != expected:
+                raise RarrgError(
+                    f"{path}: changed since it was written (sha256 {found[:12]}, manifest says {expected[:12]})"
+                )

@@ -1,0 +1,153 @@
+"""The command line: ``rarrg train``, ``rarrg infer``, ``rarrg demo``. Heavy imports stay inside the commands."""
+
+from __future__ import annotations
+
+import difflib
+import logging
+import re
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from jsonargparse import ActionConfigFile, ArgumentError, ArgumentParser
+
+from rarrg import __version__
+from rarrg.config import TrainConfig
+from rarrg.errors import RarrgError
+
+USAGE = f"""rarrg {__version__}: chest X-ray reports by phrase retrieval
+
+usage: rarrg COMMAND [options]     (rarrg COMMAND --help lists a command's options)
+
+commands:
+  train   train a phrase retriever:      rarrg train --config iu_xray.yaml --data.root DIR
+  infer   write a report of an image:    rarrg infer --frontal a.jpg --lateral b.jpg --model runs/demo
+  demo    train on drawn studies (or an IU X-Ray folder) and report a held-out pair"""
+
+
+def _configs() -> list[Path]:
+    """Folders of named configurations: of the working folder, of a checkout, of an installed package."""
+    package = Path(__file__).resolve().parent
+    return [Path("configs"), package.parent / "configs", package / "configs"]
+
+
+def find_config(name: str) -> str:
+    """Find a configuration file: as a path from the working folder, then by name in ``configs/``.
+
+    Raises:
+        RarrgError: There is none; the message lists the names there are.
+    """
+    if Path(name).is_file():
+        return name
+    for folder in _configs():
+        if (folder / name).is_file():
+            return str(folder / name)
+    known = sorted({str(p.relative_to(f)) for f in _configs() if f.is_dir() for p in f.rglob("*.yaml")})
+    raise RarrgError(f"--config {name}: no such file; in configs/ there are {', '.join(known)}")
+
+
+def _with_found_config(argv: Sequence[str]) -> list[str]:
+    found: list[str] = []
+    for index, word in enumerate(argv):
+        if index and argv[index - 1] == "--config":
+            found.append(find_config(word))
+        elif word.startswith("--config="):
+            found.append("--config=" + find_config(word.removeprefix("--config=")))
+        else:
+            found.append(word)
+    return found
+
+
+def _train_parser(prog: str) -> ArgumentParser:
+    parser = ArgumentParser(
+        prog=prog, description="Train a phrase retriever.", exit_on_error=False, default_env=False
+    )
+    parser.add_argument(
+        "--config", action=ActionConfigFile, help="YAML file, or a bare name that is looked up in configs/"
+    )
+    parser.add_argument(
+        "--ckpt_path", type=str | None, default=None, help="'last' or a checkpoint file: resume a killed run"
+    )
+    parser.add_class_arguments(TrainConfig, fail_untyped=True)
+    return parser
+
+
+def _train(argv: Sequence[str], prog: str) -> None:
+    config, ckpt_path = parse_train(argv, prog)
+
+    from rarrg.experiment import train
+
+    train(config, ckpt_path)
+
+
+def parse_train(argv: Sequence[str], prog: str = "rarrg train") -> tuple[TrainConfig, str | None]:
+    """Read a training configuration from the command line and the files it names.
+
+    Args:
+        argv: Words after the command.
+        prog: Name shown in the help.
+
+    Returns:
+        The configuration, and the checkpoint to resume from.
+
+    Raises:
+        RarrgError: An unknown key, a value of another type or out of range, or no such file.
+    """
+    parser = _train_parser(prog)
+    try:
+        parsed = parser.parse_args(_with_found_config(argv))
+    except ArgumentError as error:
+        raise RarrgError(_one_line(str(error), parser)) from error
+    values = parser.instantiate_classes(parsed).as_dict()
+    ckpt_path = values.pop("ckpt_path")
+    values.pop("config")
+    return TrainConfig(**values), ckpt_path
+
+
+def _one_line(message: str, parser: ArgumentParser) -> str:
+    line = re.sub(r"\s+", " ", message).strip()
+    unknown = re.search(r"nrecognized arguments: --([^\s=]+)", line)
+    in_group = re.search(r"Group '(\S+)' does not accept option '(\S+)'", line)
+    at_top = re.search(r"^Option '(\S+)' is not accepted", line)
+    if match := unknown or in_group or at_top:
+        key = ".".join(match.groups())
+        near = difflib.get_close_matches(key, list(vars(parser.get_defaults().as_flat())), n=1)
+        return f"unknown key {key}" + (f"; did you mean {near[0]}?" if near else "; --help lists all keys")
+    return line
+
+
+def _infer(argv: Sequence[str], prog: str) -> None:
+    raise RarrgError("infer: not wired")
+
+
+COMMANDS: dict[str, Callable[[Sequence[str], str], None]] = {"train": _train, "infer": _infer}
+
+
+def main(argv: Sequence[str] | None = None, prog: str | None = None) -> int:
+    """Run a command.
+
+    Args:
+        argv: Command and its options; None takes the process's.
+        prog: Program name shown in a command's help; None shows ``rarrg COMMAND``.
+
+    Returns:
+        Exit status: 0, or 2 after a user's mistake, told in one line on standard error.
+    """
+    argv = sys.argv[1:] if argv is None else list(argv)
+    if not argv or argv[0] in {"-h", "--help"}:
+        print(USAGE)
+        return 0
+    if argv[0] == "--version":
+        print(__version__)
+        return 0
+    logging.basicConfig(format="%(message)s")
+    logging.getLogger("rarrg").setLevel(logging.INFO)
+    command, *rest = argv
+    try:
+        if command not in COMMANDS:
+            raise RarrgError(f"unknown command {command!r}; there are {', '.join(COMMANDS)}")
+        COMMANDS[command](rest, prog or f"rarrg {command}")
+    except RarrgError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    return 0

@@ -1,0 +1,294 @@
+"""The training configuration: every key that a YAML file of ``configs/`` may set, with its default and check.
+
+Free of heavy imports, so that ``--help`` and a mistyped key cost no torch import. Defaults are the paper's
+(RA-RRG, sections 3.2 and 4.3, appendix D).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from rarrg.errors import RarrgError
+
+
+def _require(holds: bool, key: str, wanted: str, value: object) -> None:
+    if not holds:
+        raise RarrgError(f"{key}: must be {wanted}, got {value!r}")
+
+
+@dataclass
+class DataConfig:
+    """Studies, their key phrases, and how batches are drawn.
+
+    Args:
+        source: Where studies come from: ``iu_xray`` (any of its three layouts), ``mimic_cxr`` or ``phantom`` (drawn).
+        root: Folder of the data set. Not used by ``phantom``.
+        phrases: JSONL of key phrases made by an extractor; null runs the rule-based extractor on the findings.
+        phantom_studies: Number of studies to draw for ``phantom``.
+        cache: Folder of cached frozen features; shared by runs, keyed by encoder and preprocessing.
+        cache_features: Compute frozen features once and train from disk; false runs the encoders in every step.
+        max_bad_images: Share of unreadable images above which the run stops; below it they are left out and listed.
+        batch_size: Images a step.
+        num_workers: Worker processes of the data loader.
+        balance: Exponent of the sampling weight by phrase rarity; 0 draws every image once an epoch, as the paper.
+        train_splits: Splits that training draws from.
+    """
+
+    source: Literal["iu_xray", "mimic_cxr", "phantom"] = "phantom"
+    root: str | None = None
+    phrases: str | None = None
+    phantom_studies: int = 160
+    cache: str = "runs/cache"
+    cache_features: bool = True
+    max_bad_images: float = 0.01
+    batch_size: int = 128
+    num_workers: int = 0
+    balance: float = 0.0
+    train_splits: list[Literal["train", "extra"]] = field(default_factory=lambda: ["train"])
+
+    def __post_init__(self) -> None:
+        _require(self.phantom_studies >= 10, "data.phantom_studies", "at least 10", self.phantom_studies)
+        _require(0 <= self.max_bad_images <= 1, "data.max_bad_images", "between 0 and 1", self.max_bad_images)
+        _require(self.batch_size >= 1, "data.batch_size", "at least 1", self.batch_size)
+        _require(self.num_workers >= 0, "data.num_workers", "at least 0", self.num_workers)
+        _require(self.balance >= 0, "data.balance", "at least 0", self.balance)
+        _require(bool(self.train_splits), "data.train_splits", "a non-empty list", self.train_splits)
+        if self.source != "phantom" and not self.root:
+            raise RarrgError(f"data.root: name the folder of the {self.source} data set (--data.root DIR)")
+
+
+@dataclass
+class EncoderConfig:
+    """One frozen image encoder.
+
+    Args:
+        spec: ``hf:ORG/NAME``, ``timm:NAME``, ``packaged:efficientnet-lite0`` or a local folder of a transformers model.
+        size: Input side in pixels; null takes the encoder's own.
+        revision: Commit or tag of a hub model; null takes its newest.
+    """
+
+    spec: str
+    size: int | None = None
+    revision: str | None = None
+
+    def __post_init__(self) -> None:
+        _require(bool(self.spec), "vision.encoders[].spec", "an encoder's name", self.spec)
+        _require(self.size is None or self.size >= 16, "vision.encoders[].size", "at least 16", self.size)
+
+
+def _paper_encoders() -> list[EncoderConfig]:
+    return [
+        EncoderConfig(spec="hf:StanfordAIMI/dinov2-base-xray-224", size=518),
+        EncoderConfig(spec="hf:StanfordAIMI/XrayCLIP__vit-b-16__laion2b-s34b-b88k"),
+    ]
+
+
+@dataclass
+class VisionConfig:
+    """Frozen encoders, fused by channel concatenation.
+
+    Args:
+        encoders: The encoders, in the order of their channels.
+    """
+
+    encoders: list[EncoderConfig] = field(default_factory=_paper_encoders)
+
+    def __post_init__(self) -> None:
+        _require(bool(self.encoders), "vision.encoders", "a non-empty list", self.encoders)
+
+
+@dataclass
+class TextConfig:
+    """Frozen sentence encoder of the key phrases.
+
+    Args:
+        encoder: A sentence-transformers id, a local folder, or ``packaged:all-MiniLM-L6-v2``.
+        revision: Commit or tag of a hub model; null takes its newest.
+        noise: Add U[-1, 1]/sqrt(d) to phrase embeddings in training.
+    """
+
+    encoder: str = "sentence-transformers/all-mpnet-base-v2"
+    revision: str | None = None
+    noise: bool = True
+
+
+@dataclass
+class RetrieverConfig:
+    """DETR decoder and its heads.
+
+    Args:
+        queries: Number of learned queries N.
+        layers: Decoder layers.
+        dim: Width of the decoder.
+        heads: Attention heads.
+        feedforward: Width of the decoder's feed-forward layers.
+        dropout: Dropout in the decoder.
+        position: Position code added to the keys of cross-attention: ``none`` (ViT tokens carry their own) or
+            ``sine2d`` (DETR's, for convolutional features, which carry none).
+        standardise: Standardise each feature channel by its mean and deviation over the training images.
+    """
+
+    queries: int = 50
+    layers: int = 6
+    dim: int = 768
+    heads: int = 8
+    feedforward: int = 2048
+    dropout: float = 0.1
+    position: Literal["none", "sine2d"] = "none"
+    standardise: bool = False
+
+    def __post_init__(self) -> None:
+        for name in ("queries", "layers", "dim", "heads", "feedforward"):
+            _require(getattr(self, name) >= 1, f"retriever.{name}", "at least 1", getattr(self, name))
+        _require(0 <= self.dropout < 1, "retriever.dropout", "in [0, 1)", self.dropout)
+        _require(self.dim % self.heads == 0, "retriever.dim", f"a multiple of retriever.heads ({self.heads})", self.dim)
+
+
+@dataclass
+class LossConfig:
+    """Matching and loss terms (RA-RRG Eq. 1-7).
+
+    Args:
+        match_probability: Weight mu of the selection probability in the matching cost (Eq. 2).
+        positives: Mean number of key phrases an image, the positive class size of the distribution-balanced loss;
+            null takes it from the training set.
+        reduction: ``mean`` (each term its own mean), ``batch_mean`` (sum over queries, mean over images) or ``sum``
+            (Eq. 3 and 7 as printed).
+        selection: Weight of the selection loss.
+        similarity: Weight of the similarity loss.
+        contrastive: Weight lambda of the contrastive loss (Eq. 7).
+        temperature: Temperature of the contrastive logits; the paper has none, which is 1.
+        target_temperature: Temperature of the soft targets; the paper has none, which is 1.
+        targets: Soft targets from ``both`` modalities (Eq. 5) or from the ``text`` alone, which carry no gradient.
+    """
+
+    match_probability: float = 0.5
+    positives: float | None = 7.16
+    reduction: Literal["mean", "batch_mean", "sum"] = "mean"
+    selection: float = 1.0
+    similarity: float = 1.0
+    contrastive: float = 0.1
+    temperature: float = 1.0
+    target_temperature: float = 1.0
+    targets: Literal["both", "text"] = "both"
+
+    def __post_init__(self) -> None:
+        for name in ("match_probability", "selection", "similarity", "contrastive"):
+            _require(getattr(self, name) >= 0, f"loss.{name}", "at least 0", getattr(self, name))
+        for name in ("temperature", "target_temperature"):
+            _require(getattr(self, name) > 0, f"loss.{name}", "above 0", getattr(self, name))
+        _require(self.positives is None or self.positives > 0, "loss.positives", "above 0", self.positives)
+
+
+@dataclass
+class OptimConfig:
+    """AdamW with linear warm-up and cosine decay, both counted in steps.
+
+    Args:
+        learning_rate: Peak learning rate.
+        weight_decay: Decoupled weight decay of every trained parameter.
+        warmup_steps: Steps of linear warm-up.
+        clip: Largest gradient norm.
+    """
+
+    learning_rate: float = 2e-4
+    weight_decay: float = 0.05
+    warmup_steps: int = 50
+    clip: float = 1.0
+
+    def __post_init__(self) -> None:
+        _require(self.learning_rate > 0, "optim.learning_rate", "above 0", self.learning_rate)
+        _require(self.weight_decay >= 0, "optim.weight_decay", "at least 0", self.weight_decay)
+        _require(self.warmup_steps >= 0, "optim.warmup_steps", "at least 0", self.warmup_steps)
+        _require(self.clip > 0, "optim.clip", "above 0", self.clip)
+
+
+@dataclass
+class TrainerConfig:
+    """How long, on what, and which weights are kept.
+
+    Args:
+        epochs: Passes over the training images.
+        accelerator: Lightning's accelerator: ``auto``, ``cpu``, ``gpu``.
+        precision: ``auto`` takes bf16-mixed where the device has it, else 32-true; or any of Lightning's names.
+        monitor: Validation figure that picks the kept weights: ``loss`` (the paper) or ``last`` (no picking).
+        checkpoint_every: Steps between checkpoints within an epoch; one is written after every epoch anyway.
+        limit_batches: Batches an epoch, for debugging; null takes all.
+    """
+
+    epochs: int = 10
+    accelerator: str = "auto"
+    precision: str = "auto"
+    monitor: Literal["loss", "last"] = "loss"
+    checkpoint_every: int = 500
+    limit_batches: int | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("epochs", "checkpoint_every"):
+            _require(getattr(self, name) >= 1, f"trainer.{name}", "at least 1", getattr(self, name))
+
+
+@dataclass
+class StoreConfig:
+    """The phrase store.
+
+    Args:
+        index: FAISS factory string; ``Flat`` is exact.
+    """
+
+    index: str = "Flat"
+
+
+@dataclass
+class LogConfig:
+    """Where curves go, besides ``metrics.csv`` of the run folder.
+
+    Args:
+        wandb: ``auto`` (online where a login is found, else offline), ``online``, ``offline`` or ``disabled``.
+        project: Weights & Biases project.
+        every: Steps between logged training figures.
+    """
+
+    wandb: Literal["auto", "online", "offline", "disabled"] = "auto"
+    project: str = "rarrg"
+    every: int = 10
+
+    def __post_init__(self) -> None:
+        _require(self.every >= 1, "log.every", "at least 1", self.every)
+
+
+@dataclass
+class TrainConfig:
+    """Everything a training run depends on.
+
+    Args:
+        out: Run folder; becomes a model folder that ``infer.py --model`` reads.
+        seed: Seed of weights, noise, dropout, sampling and phantom studies.
+        threshold: Selection probability above which a query retrieves its phrase.
+        data: Studies and batches.
+        vision: Image encoders.
+        text: Sentence encoder.
+        retriever: Decoder and heads.
+        loss: Matching and losses.
+        optim: Optimiser.
+        trainer: Loop and checkpoints.
+        store: Phrase store.
+        log: Logging.
+    """
+
+    out: str = "runs/demo"
+    seed: int = 0
+    threshold: float = 0.4
+    data: DataConfig = field(default_factory=DataConfig)
+    vision: VisionConfig = field(default_factory=VisionConfig)
+    text: TextConfig = field(default_factory=TextConfig)
+    retriever: RetrieverConfig = field(default_factory=RetrieverConfig)
+    loss: LossConfig = field(default_factory=LossConfig)
+    optim: OptimConfig = field(default_factory=OptimConfig)
+    trainer: TrainerConfig = field(default_factory=TrainerConfig)
+    store: StoreConfig = field(default_factory=StoreConfig)
+    log: LogConfig = field(default_factory=LogConfig)
+
+    def __post_init__(self) -> None:
+        _require(0 < self.threshold < 1, "threshold", "in (0, 1)", self.threshold)

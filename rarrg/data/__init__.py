@@ -1,0 +1,1 @@
+"""Studies and pixels: readers, images, cached features, batches."""

@@ -1,0 +1,142 @@
+"""Batches of images and their phrases for Lightning."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import NamedTuple
+
+import lightning as L
+import torch
+from torch import Tensor
+from torch.utils.data import DataLoader, Dataset
+
+from rarrg.config import DataConfig
+from rarrg.data.sampling import ResumableLoader, StepwiseBatches, rarity_weights
+from rarrg.data.studies import Example
+
+Reader = Callable[[Path], tuple[Tensor, ...]]
+"""Gives the tensors of an image: its cached features, or its pixels for each encoder."""
+
+
+class Batch(NamedTuple):
+    """Images and the key phrases of their studies.
+
+    Attributes:
+        images: One tensor ``[batch, ...]`` an encoder (pixels), or a single one of cached features.
+        phrases: Rows of the phrase table, ``[batch, most phrases]``, padded with 0 past ``counts``.
+        counts: Number of phrases of each image, ``[batch]``.
+    """
+
+    images: tuple[Tensor, ...]
+    phrases: Tensor
+    counts: Tensor
+
+
+class ExampleDataset(Dataset[tuple[tuple[Tensor, ...], Tensor]]):
+    """Images with the ids of their phrases.
+
+    Args:
+        examples: The images.
+        phrase_ids: Phrase -> row of the phrase table.
+        reader: Reads an image's tensors.
+    """
+
+    def __init__(self, examples: Sequence[Example], phrase_ids: Mapping[str, int], reader: Reader) -> None:
+        self.examples = examples
+        self.phrase_ids = phrase_ids
+        self.reader = reader
+
+    def __len__(self) -> int:
+        return len(self.examples)
+
+    def __getitem__(self, index: int) -> tuple[tuple[Tensor, ...], Tensor]:
+        example = self.examples[index]
+        ids = torch.tensor([self.phrase_ids[phrase] for phrase in example.phrases], dtype=torch.long)
+        return self.reader(example.view.path), ids
+
+
+def collate(items: Sequence[tuple[tuple[Tensor, ...], Tensor]]) -> Batch:
+    """Stack images and pad phrase ids."""
+    images, ids = zip(*items, strict=True)
+    return Batch(
+        images=tuple(torch.stack(tensors) for tensors in zip(*images, strict=True)),
+        phrases=torch.nn.utils.rnn.pad_sequence(list(ids), batch_first=True),
+        counts=torch.tensor([len(row) for row in ids]),
+    )
+
+
+class PhraseDataModule(L.LightningDataModule):
+    """Training and validation batches.
+
+    Args:
+        train: Training images, each with at least one phrase.
+        val: Validation images, each with at least one phrase.
+        phrase_ids: Phrase -> row of the phrase table.
+        reader: Reads an image's tensors.
+        config: Batch size, workers and balance.
+        seed: Seed of the order of images.
+        limit_batches: Most batches an epoch; None takes all.
+    """
+
+    def __init__(
+        self,
+        train: Sequence[Example],
+        val: Sequence[Example],
+        phrase_ids: Mapping[str, int],
+        reader: Reader,
+        config: DataConfig,
+        seed: int,
+        limit_batches: int | None,
+    ) -> None:
+        super().__init__()
+        self.train = ExampleDataset(train, phrase_ids, reader)
+        self.val = ExampleDataset(val, phrase_ids, reader)
+        self.reader = reader
+        self.config = config
+        self.seed = seed
+        self.limit_batches = limit_batches
+
+    @property
+    def steps_per_epoch(self) -> int:
+        """Optimiser steps of one pass over the training images."""
+        return len(self._batches())
+
+    def _batches(self) -> StepwiseBatches:
+        balance = self.config.balance
+        return StepwiseBatches(
+            len(self.train),
+            self.config.batch_size,
+            self.seed,
+            lambda: self.trainer.global_step if self.trainer is not None else 0,
+            rarity_weights(self.train.examples, balance) if balance > 0 else None,
+            self.limit_batches,
+        )
+
+    def train_dataloader(self) -> ResumableLoader:
+        """Training batches in the order of the seed and step."""
+        return ResumableLoader(
+            self.train,
+            batch_sampler=self._batches(),
+            collate_fn=collate,
+            num_workers=self.config.num_workers,
+            pin_memory=torch.cuda.is_available(),
+        )
+
+    def val_dataloader(self) -> DataLoader[tuple[tuple[Tensor, ...], Tensor]]:
+        """Validation batches in the order of the data set."""
+        return self._in_order(self.val)
+
+    def test_loader(self, examples: Sequence[Example]) -> DataLoader[tuple[tuple[Tensor, ...], Tensor]]:
+        """Images alone, in their order; their phrases may be unknown to the table and are left out."""
+        return self._in_order(ExampleDataset([replace(example, phrases=()) for example in examples], {}, self.reader))
+
+    def _in_order(self, dataset: ExampleDataset) -> DataLoader[tuple[tuple[Tensor, ...], Tensor]]:
+        return DataLoader(
+            dataset,
+            batch_size=self.config.batch_size,
+            collate_fn=collate,
+            num_workers=self.config.num_workers,
+            pin_memory=torch.cuda.is_available(),
+        )

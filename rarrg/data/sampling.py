@@ -1,0 +1,97 @@
+"""Which images each step sees: a pure function of the seed and the step, so that a killed run resumes exactly."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.utils.data import DataLoader, Sampler
+
+from rarrg.data.studies import Example
+
+
+def rarity_weights(examples: Sequence[Example], exponent: float) -> Tensor:
+    """Sampling weights that draw images with rare phrases more often.
+
+    The weight of an image is the mean over its phrases of ``count(phrase) ** -exponent``, where the count is the number
+    of images that have the phrase.
+
+    Args:
+        examples: Training images; each has at least one phrase.
+        exponent: 0 gives equal weights.
+
+    Returns:
+        ``[images]``, float64, mean 1.
+    """
+    counts = Counter(phrase for example in examples for phrase in set(example.phrases))
+    weights = torch.tensor(
+        [sum(counts[phrase] ** -exponent for phrase in example.phrases) / len(example.phrases) for example in examples],
+        dtype=torch.float64,
+    )
+    return weights / weights.mean()
+
+
+class StepwiseBatches(Sampler[list[int]]):
+    """Batches of image indices, counted from the number of steps already taken.
+
+    Every epoch is a permutation of all images or, with weights, as many draws with replacement. Its order depends on
+    ``(seed, epoch)`` alone. Iterating starts at the batch after the last step taken, so that a run resumed in the
+    middle of an epoch sees the batches that the killed one had left.
+
+    Args:
+        images: Number of images.
+        batch_size: Images a batch; the last one may be smaller.
+        seed: Seed of the order.
+        steps_taken: Gives the number of optimiser steps since the run began.
+        weights: ``[images]``, sampling weights; None draws each image once an epoch.
+        limit: Most batches an epoch; None takes all.
+    """
+
+    def __init__(
+        self,
+        images: int,
+        batch_size: int,
+        seed: int,
+        steps_taken: Callable[[], int],
+        weights: Tensor | None = None,
+        limit: int | None = None,
+    ) -> None:
+        self.images = images
+        self.batch_size = batch_size
+        self.seed = seed
+        self.steps_taken = steps_taken
+        self.weights = weights
+        batches = -(-images // batch_size)
+        self.length = batches if limit is None else min(batches, limit)
+
+    def __len__(self) -> int:
+        return self.length
+
+    def __iter__(self) -> Iterator[list[int]]:
+        epoch, first = divmod(self.steps_taken(), self.length)
+        # One odd multiplier keeps (seed, epoch) pairs apart for any run length in use.
+        generator = torch.Generator().manual_seed(self.seed * 1_000_003 + epoch)
+        if self.weights is None:
+            order = torch.randperm(self.images, generator=generator)
+        else:
+            order = torch.multinomial(self.weights, self.images, replacement=True, generator=generator)
+        for batch in range(first, self.length):
+            yield order[batch * self.batch_size : (batch + 1) * self.batch_size].tolist()
+
+
+class ResumableLoader(DataLoader[Any]):
+    """A loader over :class:`StepwiseBatches`.
+
+    Its position follows from the step count of the run, so its own state is empty; having the two methods tells
+    Lightning that resuming within an epoch is sound.
+    """
+
+    def state_dict(self) -> dict[str, Any]:
+        """Nothing: see the class."""
+        return {}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Nothing: see the class."""

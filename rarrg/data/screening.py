@@ -1,0 +1,110 @@
+"""Which images of a data set can be read. Unreadable ones are counted, listed and left out, never passed over."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from tqdm.auto import tqdm
+
+from rarrg.artifacts import atomic_write
+from rarrg.data.images import read_image
+from rarrg.errors import ImageError, RarrgError
+from rarrg.types import View
+
+
+def image_key(path: Path) -> str:
+    """What names a file's content without reading it: absolute path, size in bytes, modification time in ns."""
+    status = path.stat()
+    return f"{path.absolute()}|{status.st_size}|{status.st_mtime_ns}"
+
+
+def _fault(view: View) -> str | None:
+    try:
+        read_image(view.path)
+    except ImageError as error:
+        return str(error)
+    return None
+
+
+def _recorded(ledger: Path) -> dict[str, str | None]:
+    """Verdicts of earlier runs; a last line torn by a kill is passed over, its image is read again."""
+    verdicts: dict[str, str | None] = {}
+    if ledger.is_file():
+        for line in ledger.read_text(encoding="utf-8").splitlines():
+            try:
+                key, fault = json.loads(line)
+            except ValueError:
+                continue
+            verdicts[key] = fault
+    return verdicts
+
+
+def screen_images(views: Sequence[View], ledger: Path) -> dict[str, str]:
+    """Read every image once and find those that cannot be.
+
+    Args:
+        views: The images.
+        ledger: JSON-lines file of verdicts, appended to; an unchanged file is not read a second time.
+
+    Returns:
+        Image id -> reason, for the unreadable ones.
+    """
+    verdicts = _recorded(ledger)
+    faults: dict[str, str] = {}
+    pending: list[tuple[str, View]] = []
+    for view in views:
+        if not view.path.is_file():
+            faults[view.image_id] = f"{view.path}: no such file"
+            continue
+        key = image_key(view.path)
+        if key not in verdicts:
+            pending.append((key, view))
+        elif (fault := verdicts[key]) is not None:
+            faults[view.image_id] = fault
+    if not pending:
+        return faults
+    ledger.parent.mkdir(parents=True, exist_ok=True)
+    torn = ledger.is_file() and ledger.stat().st_size > 0 and not ledger.read_bytes().endswith(b"\n")
+    with ledger.open("a", encoding="utf-8") as file, ThreadPoolExecutor(os.cpu_count()) as pool:
+        if torn:
+            file.write("\n")
+        checked = pool.map(_fault, (view for _, view in pending))
+        bar = tqdm(checked, total=len(pending), desc="checking images", unit="image")
+        for (key, view), fault in zip(pending, bar, strict=True):
+            file.write(json.dumps([key, fault], ensure_ascii=False) + "\n")
+            if fault is not None:
+                faults[view.image_id] = fault
+    return faults
+
+
+def write_skipped(path: Path, views: Sequence[View], faults: dict[str, str], limit: float) -> None:
+    """Write ``skipped.csv`` (image_id, path, reason) and stop the run where too much is broken.
+
+    Args:
+        path: The file to write; written even when nothing was skipped.
+        views: All images that were screened.
+        faults: Image id -> reason, from :func:`screen_images`.
+        limit: Largest share of unreadable images that a run accepts.
+
+    Raises:
+        RarrgError: More than ``limit`` of the images cannot be read, or none can.
+    """
+    with atomic_write(path) as temporary, temporary.open("w", encoding="utf-8", newline="") as file:
+        rows = csv.writer(file)
+        rows.writerow(["image_id", "path", "reason"])
+        rows.writerows(
+            (view.image_id, str(view.path), faults[view.image_id]) for view in views if view.image_id in faults
+        )
+    if not faults:
+        return
+    share = len(faults) / len(views)
+    if share > limit or len(faults) == len(views):
+        raise RarrgError(
+            f"{len(faults)} of {len(views)} images cannot be read ({share:.1%}, data.max_bad_images is {limit:.1%}): "
+            f"see {path}"
+        )

@@ -1,0 +1,63 @@
+"""Studies of a configured source, with their key phrases, ready to be split into training, validation and test."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from rarrg.config import DataConfig
+from rarrg.data import iu_xray, mimic_cxr, phantom
+from rarrg.errors import RarrgError
+from rarrg.types import Split, Study, View
+
+
+@dataclass(frozen=True)
+class Example:
+    """One image and the key phrases of its study: what training draws (RA-RRG section 4.1.1 trains on all views).
+
+    Attributes:
+        view: The image.
+        study_id: Its study.
+        phrases: The study's key phrases.
+    """
+
+    view: View
+    study_id: str
+    phrases: tuple[str, ...]
+
+
+def read_studies(config: DataConfig, seed: int) -> list[Study]:
+    """Read the studies of a source, or draw them for ``phantom``.
+
+    Raises:
+        RarrgError: The folder is missing or of another layout.
+    """
+    if config.source == "phantom":
+        folder = Path(config.cache) / "phantom" / f"seed{seed}-{config.phantom_studies}"
+        return phantom.draw_studies(folder, config.phantom_studies, seed)
+    assert config.root is not None  # checked by DataConfig
+    root = Path(config.root)
+    if not root.is_dir():
+        raise RarrgError(f"data.root: no folder {root}")
+    return iu_xray.read(root) if config.source == "iu_xray" else mimic_cxr.read(root)
+
+
+def examples_of(studies: Sequence[Study], splits: Sequence[Split], require_phrases: bool = True) -> list[Example]:
+    """The images of the named splits.
+
+    Args:
+        studies: Studies with key phrases attached.
+        splits: Splits to take.
+        require_phrases: Leave out studies without key phrases. True for training and validation, never for test
+            (RA-RRG section 4.1.2).
+
+    Returns:
+        One example an image, in the order of the studies.
+    """
+    return [
+        Example(view, study.id, study.key_phrases)
+        for study in studies
+        if study.split in splits and (study.key_phrases or not require_phrases)
+        for view in study.views
+    ]

@@ -1,0 +1,232 @@
+"""One training run, from a configuration to a model folder.
+
+The run folder holds what the run needs and makes: ``train.yaml`` (the configuration), ``key_phrases.jsonl``,
+``skipped.csv``, ``store/``, ``checkpoints/``, ``logs/`` and, once trained, the retriever itself (``model.safetensors``,
+``config.yaml``, ``README.md``), so that it is the folder that ``infer.py --model`` takes.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import logging
+import uuid
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import lightning as L
+import numpy as np
+import torch
+import yaml
+from lightning.pytorch.callbacks import Callback, LearningRateMonitor, ModelCheckpoint, TQDMProgressBar
+from lightning.pytorch.loggers import CSVLogger, Logger, WandbLogger
+
+from rarrg import __version__
+from rarrg.artifacts import write_json, write_text
+from rarrg.config import LogConfig, TrainConfig
+from rarrg.data.datamodule import PhraseDataModule
+from rarrg.data.studies import Example
+from rarrg.errors import RarrgError
+from rarrg.losses.criterion import Criterion
+from rarrg.models.retriever import ModelInfo, PhraseRetriever
+from rarrg.preparation import channel_statistics, prepare
+from rarrg.training import LastCheckpoint, RetrieverModule
+
+log = logging.getLogger(__name__)
+
+# What a resumed run may change without becoming another run.
+RESUMABLE_CHANGES = {"out", "log", "trainer", "data.cache", "data.num_workers"}
+
+
+def train(config: TrainConfig, ckpt_path: str | None = None) -> Path:
+    """Train a phrase retriever.
+
+    Args:
+        config: The configuration.
+        ckpt_path: ``last`` or the path of a checkpoint to resume from; None starts anew.
+
+    Returns:
+        The run folder.
+
+    Raises:
+        RarrgError: Data, encoders or the checkpoint are missing or do not fit the configuration.
+    """
+    out = Path(config.out)
+    checkpoint = _checkpoint(out, config, ckpt_path)
+    out.mkdir(parents=True, exist_ok=True)
+    write_text(out / "train.yaml", yaml.safe_dump(dataclasses.asdict(config), sort_keys=False))
+
+    device = _device(config.trainer.accelerator)
+    prepared = prepare(config, device)
+    train_images = prepared.splits["train"]
+    L.seed_everything(config.seed, verbose=False)
+    retriever = PhraseRetriever(prepared.encoder.channels, prepared.text.dim, config.retriever)
+    if config.retriever.standardise:
+        retriever.set_standardisation(*channel_statistics(prepared, device, config.seed))
+    data = PhraseDataModule(
+        train_images,
+        prepared.splits["val"],
+        prepared.phrases,
+        prepared.read,
+        config.data,
+        config.seed,
+        config.trainer.limit_batches,
+    )
+    module = RetrieverModule(
+        retriever,
+        Criterion(config.loss, config.retriever.queries, config.loss.positives or prepared.phrases_per_image),
+        prepared.table,
+        prepared.store,
+        prepared.encoder if prepared.cache is None else None,
+        config.optim,
+        config.trainer.epochs * data.steps_per_epoch,
+        config.threshold,
+        config.text.noise,
+        config.seed,
+    )
+    trainer = _trainer(config, out, resumed=checkpoint is not None)
+    trainer.fit(module, data, ckpt_path=checkpoint)
+    if config.trainer.monitor == "loss":
+        best = torch.load(out / "checkpoints" / "best.ckpt", map_location="cpu", weights_only=True)
+        module.load_state_dict(best["state_dict"])
+
+    summary = _summary(trainer, module, data, prepared.splits["test"])
+    write_json(out / "summary.json", summary)
+    retriever.save_pretrained(
+        out,
+        ModelInfo(
+            retriever=dataclasses.asdict(config.retriever),
+            channels=prepared.encoder.channels,
+            text_dim=prepared.text.dim,
+            vision=prepared.encoder.references(),
+            text=prepared.text.reference(),
+            threshold=config.threshold,
+            training={
+                "data": config.data.source,
+                "studies": len({example.study_id for example in train_images}),
+                "images": len(train_images),
+                "phrases": len(prepared.store.phrases),
+                "epochs": config.trainer.epochs,
+                "seed": config.seed,
+                "figures": summary,
+                "versions": {"rarrg": __version__, "torch": torch.__version__, "lightning": L.__version__},
+            },
+        ),
+    )
+    log.info("model folder: %s", out)
+    return out
+
+
+def _checkpoint(out: Path, config: TrainConfig, ckpt_path: str | None) -> Path | None:
+    if ckpt_path is None:
+        return None
+    path = out / "checkpoints" / "last.ckpt" if ckpt_path == "last" else Path(ckpt_path)
+    if not path.is_file():
+        raise RarrgError(f"--ckpt_path {ckpt_path}: no checkpoint {path}; leave the option out to start anew")
+    saved = out / "train.yaml"
+    if saved.is_file():
+        before, now = yaml.safe_load(saved.read_text(encoding="utf-8")), dataclasses.asdict(config)
+        changed = [key for key, old, new in _differences(before, now) if not _may_change(key)]
+        if changed:
+            raise RarrgError(
+                f"--ckpt_path {ckpt_path}: {', '.join(changed)} differ from {saved}; resume with the same "
+                "configuration, or start anew in another --out folder"
+            )
+    return path
+
+
+def _differences(before: dict[str, Any], now: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, Any, Any]]:
+    for key in before.keys() | now.keys():
+        old, new = before.get(key), now.get(key)
+        if isinstance(old, dict) and isinstance(new, dict):
+            yield from _differences(old, new, f"{prefix}{key}.")
+        elif old != new:
+            yield f"{prefix}{key}", old, new
+
+
+def _may_change(key: str) -> bool:
+    return key in RESUMABLE_CHANGES or key.split(".")[0] in RESUMABLE_CHANGES
+
+
+def _device(accelerator: str) -> torch.device:
+    cuda = accelerator in {"auto", "gpu", "cuda"} and torch.cuda.is_available()
+    return torch.device("cuda" if cuda else "cpu")
+
+
+def _precision(wanted: str, device: torch.device) -> Any:
+    if wanted != "auto":
+        return wanted
+    return "bf16-mixed" if device.type == "cuda" and torch.cuda.is_bf16_supported() else "32-true"
+
+
+def _trainer(config: TrainConfig, out: Path, resumed: bool) -> L.Trainer:
+    checkpoints = out / "checkpoints"
+    callbacks: list[Callback] = [
+        TQDMProgressBar(),
+        LearningRateMonitor("step"),
+        LastCheckpoint(checkpoints / "last.ckpt", config.trainer.checkpoint_every),
+    ]
+    if config.trainer.monitor == "loss":
+        if not resumed:
+            (checkpoints / "best.ckpt").unlink(missing_ok=True)
+        callbacks.append(
+            ModelCheckpoint(checkpoints, "best", monitor="val/loss", save_top_k=1, enable_version_counter=False)
+        )
+    return L.Trainer(
+        max_epochs=config.trainer.epochs,
+        accelerator=config.trainer.accelerator,
+        devices=1,
+        precision=_precision(config.trainer.precision, _device(config.trainer.accelerator)),
+        gradient_clip_val=config.optim.clip,
+        callbacks=callbacks,
+        logger=_loggers(config, out, resumed),
+        log_every_n_steps=config.log.every,
+        num_sanity_val_steps=0,
+        enable_model_summary=False,
+    )
+
+
+def _loggers(config: TrainConfig, out: Path, resumed: bool) -> list[Logger]:
+    loggers: list[Logger] = [CSVLogger(out, name="logs")]
+    mode = _wandb_mode(config.log)
+    if mode != "disabled":
+        identity = out / "wandb_run.json"
+        # Written before the run starts, so that a killed run goes on as the same one.
+        if not (resumed and identity.is_file()):
+            write_json(identity, {"id": uuid.uuid4().hex[:8]})
+        run = json.loads(identity.read_text(encoding="utf-8"))["id"]
+        wandb = WandbLogger(
+            name=out.name, save_dir=out, project=config.log.project, id=run, resume="allow", offline=mode == "offline"
+        )
+        wandb.log_hyperparams(dataclasses.asdict(config))
+        loggers.append(wandb)
+    return loggers
+
+
+def _wandb_mode(config: LogConfig) -> str:
+    if config.wandb != "auto":
+        return config.wandb
+    import wandb
+
+    return "online" if wandb.api.api_key else "offline"
+
+
+def _summary(
+    trainer: L.Trainer,
+    module: RetrieverModule,
+    data: PhraseDataModule,
+    test: Sequence[Example],
+) -> dict[str, Any]:
+    """What the kept weights do: validation figures, and what they retrieve over the test images."""
+    figures = {name: round(float(value), 4) for name, value in trainer.validate(module, data, verbose=False)[0].items()}
+    if test:
+        loader = data.test_loader(test)
+        retrieved = [ids for batch in trainer.predict(module, loader) for ids in batch]
+        figures["test/images"] = len(retrieved)
+        figures["test/distinct_phrases"] = len(np.unique(np.concatenate(retrieved)))
+        figures["test/phrases_per_image"] = round(sum(map(len, retrieved)) / len(retrieved), 4)
+        figures["test/distinct_phrase_sets"] = len({tuple(ids) for ids in retrieved})
+    for name, value in figures.items():
+        log.info("%s: %s", name, value)
+    return figures

@@ -1,0 +1,1 @@
+"""Reports to key phrases."""

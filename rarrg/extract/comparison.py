@@ -1,0 +1,213 @@
+"""Wording that compares with an earlier study: when a phrase compares, and how a clause is put into the present.
+
+The eighteen terms of :data:`COMPARISON_TERMS` (RA-RRG, table 4) are matched as whole words, in any case and without
+stemming, so "degenerative changes" holds none of them. A term does **not** compare in these uses, and only in these:
+
+* ``increased`` or ``decreased`` describes, against what is normal, a quantity that has a norm ("increased interstitial
+  markings", "increased kyphosis", "decreased bone density", "increased AP diameter"): the quantity follows in the
+  same noun phrase and no word of comparison ("since", "from", "compared", "in the interval") stands in the phrase.
+  "Increased size", "increased opacity" and "increased effusion" compare: an opacity has no norm to exceed.
+* ``change`` names a finding by its kind ("degenerative change", "postsurgical change", "atelectatic change").
+* ``worse`` weighs one place against another in the same image ("left worse than right", "worse at the bases").
+* ``persistent`` names the vessel of that name ("persistent left superior vena cava").
+* ``prior`` or ``previous`` dates a disease or an operation ("prior granulomatous disease", "previous cabg"), not a
+  study. The extractor goes further and writes "old" or nothing there, since a reader of the phrase cannot tell.
+
+Everything else compares: "no change", "prior study", "stable", "again", "interval", "remain", and so on.
+"""
+
+from __future__ import annotations
+
+import re
+
+COMPARISON_TERMS: tuple[str, ...] = (
+    "change",
+    "unchanged",
+    "prior",
+    "stable",
+    "interval",
+    "previous",
+    "again",
+    "increased",
+    "improve",
+    "remain",
+    "worse",
+    "persistent",
+    "removal",
+    "similar",
+    "earlier",
+    "decreased",
+    "recurrence",
+    "redemonstrate",
+)
+
+_TERM = re.compile(rf"\b(?:{'|'.join(COMPARISON_TERMS)})\b")
+_QUANTITY = (
+    r"(?:markings?|volumes?|diameters?|dimensions?|kyphosis|kyphotic|lordosis|curvature|density|densities|"
+    r"mineralization|vascularity|vasculature|tortuosity|attenuation|lucency|lucencies|airspace|clear space|spaces?|"
+    r"interstitium|heights?|vascular congestion|air trapping|angulation|thickness|caliber|translucency)"
+)
+_DESCRIPTION = (
+    r"(?:degenerative|arthritic|osteoarthritic|arthropathic|postsurgical|postoperative|surgical|post-surgical|"
+    r"post-operative|posttraumatic|post-traumatic|atelectatic|sclerotic|fibrotic|fibronodular|emphysematous|"
+    r"atherosclerotic|inflammatory|hypertrophic|cystic|bullous|bronchitic|granulomatous|interstitial|spondylitic|"
+    r"spondylotic|osteophytic|chronic|vertebroplasty|sternotomy|bony|parenchymal|expansile|calcific|endplate|discogenic)"
+)
+_NOT_COMPARING = re.compile(
+    rf"\b(?:increased|decreased)(?: [\w/-]+){{0,5}}? {_QUANTITY}\b"
+    rf"|\b{_DESCRIPTION}(?: (?:disc|disk|endplate|joint|spine|type|bony|calcific))* change\b"
+    r"|\bworse (?:than(?: on| in)?(?: the)? (?:left|right)|(?:on|in|at|within|towards?) the)\b"
+    r"|\bpersistent left (?:superior vena cava|svc)\b"
+    r"|\b(?:prior|previous) (?!(?:[\w-]+ ){0,3}?(?:stud|exam|radiograph|film|imag|chest|ct\b|scan|report|x-ray))"
+    r"[\w-]+"
+)
+_AGAINST_EARLIER = re.compile(r"\b(?:since|from|compared|comparison|in the interval|than (?:prior|before))\b")
+
+
+def compares(phrase: str) -> bool:
+    """Say whether a phrase holds one of the eighteen terms in a use that compares with an earlier study.
+
+    Args:
+        phrase: A phrase or a sentence, in any case.
+    """
+    text = phrase.lower()
+    if not _TERM.search(text):
+        return False
+    against_earlier = _AGAINST_EARLIER.search(text) is not None
+    kept = _NOT_COMPARING.sub(lambda use: use[0] if against_earlier and "creased" in use[0] else " ", text)
+    return _TERM.search(kept) is not None
+
+
+_STUDY = (
+    r"(?:stud(?:y|ies)|exam(?:ination)?s?|radiographs?|films?|images?|imaging|ct|scans?|x-rays?|priors?|prior|¤|"
+    r"one|mammograms?)"
+)
+_GRADE = (
+    r"(?:(?:slightly|mildly|grossly|largely|essentially|relatively|significantly|substantially|markedly|"
+    r"radiographically|overall|probably|moderately|somewhat|minimally|considerably|¤) )*"
+)
+_SIDES = r"(?!(?:the )?(?:left|right|contralateral|opposite|other))"
+_TAIL = re.compile(
+    rf"[,(]? *\b{_GRADE}(?:(?:is|are|was|were|has|have|been|appears?|remains?|which|that|and|but) )*"
+    rf"{_GRADE}(?:when |as |in |with )*"
+    rf"(?:compared|comparison|similar(?:ly)?|since|as (?:on|in) (?:the )?(?:prior|previous))"
+    rf"(?: (?:with|to|from|in [a-z]+(?=,? (?:to|from)))\b)* *{_SIDES}(?:[^,]*|,.*)$"
+)
+_FROM_EARLIER = re.compile(
+    rf" *,? *\b(?:from|than|in|on|with|to|of|by) (?:the |a |an |patient's |his |her |most )*"
+    rf"(?:prior|previous|recent|comparison|earlier|old|last|preceding)(?: (?:most|recent|available|chest|¤|outside|pa))*"
+    rf"(?: {_STUDY}(?![\w-]))+(?: (?:of|from|dated|on|in|performed)\b.*)?"
+    r"|,? *\b(?:from|than|on|to) (?:prior|previous)s?(?=$|,)"
+    rf"|,? *\bfrom comparison(?: {_STUDY})?|,? *\b(?:over|in) the interval\b|,? *\bin interval\b"
+    r"|,? *\b\d+ (?:days?|weeks?|months?|years?) (?:ago|prior|earlier)\b"
+)
+_GONE = re.compile(
+    r"\b(?:interval |¤ )*removal of\b|\b(?:has|have) (?:since |now )?been (?:subsequently |interval )?removed\b"
+    r"|\b(?:was|were|been) removed\b|\bextubat|\binterval (?:retraction|repositioning)\b"
+)
+_RESOLVED = re.compile(
+    r"^(?P<it>.+?) (?:has|have|had) (?:since |now |nearly |(?P<part>partially |largely |almost |mostly )|completely |"
+    r"essentially )*(?:been )?(?:resolved|cleared|disappeared)\b.*$"
+    r"|^(?:there (?:is|has been) )?(?:complete )?(?:interval )?(?:resolution|clearing) of (?P<of>.+)$"
+    r"|^(?P<longer>.+?) (?:is|are) no longer (?:seen|visualized|identified|present|evident|visible|appreciated).*$"
+)
+_NOW = re.compile(
+    r"^(?P<it>.+?),? (?:has|have|had) (?:[a-z]+ )?(?:increased|decreased|improved|worsened|progressed|enlarged|changed|"
+    r"grown|diminished)\b.*?(?:,|and|and is)? now (?P<size>[a-z]+(?: to [a-z]+)?)(?: in size)?$"
+)
+_CHANGED = re.compile(
+    rf",? *\b(?:and|but)? ?(?:(?:has|have|had|is|are|was|were|also|been|not|that|which) )+{_GRADE}"
+    r"(?:increased|decreased|improved|worsened|progressed|changed|grown|enlarged in the interval|diminished|developed|"
+    r"increasing|decreasing|improving|worsening)(?: (?:slightly|significantly|substantially|considerably|markedly))?"
+    r"(?: in (?:size|extent|severity|number|density|prominence|conspicuity))?"
+)
+_NO_CHANGE = re.compile(
+    r"^(?:there (?:is|has been|are) )?no (?:significant |definite |appreciable |obvious |interval |¤ )*changes?"
+    r"(?: is (?:found|seen))?(?: (?:in|of|to)| from)?(?: the)?(?: (?:appearance|position|size) (?:in|of)(?: the)?)?\b"
+)
+_WITHOUT_CHANGE = re.compile(
+    r",? *\b(?:with|without|with no|no)(?: any)?(?: (?:significant|interval|definite|appreciable|¤))* (?:interval )?"
+    r"(?:change|improvement|worsening|progression)s?(?: (?:in|of|from|since)\b.*)?$"
+)
+_ADJECTIVE = (
+    r"(?:stable|unchanged|persistent|persisting|new|newly|redemonstrated|improved|improving|worsened|worsening|"
+    r"resolving|increasing|decreasing|enlarging|interval|recurrent|similar|"
+    r"previously (?:seen|noted|described|identified|demonstrated|visualized|known|mentioned)|again|still|redemonstration of|"
+    r"redemonstrates|redemonstrate|interval (?:development|increase|decrease|placement|appearance|change|performance|"
+    r"improvement|worsening|progression|insertion) (?:of|in)|(?:development|worsening|progression|improvement) (?:of|in))"
+)
+_LEADING = re.compile(
+    rf"\b{_GRADE}{_ADJECTIVE}(?: (?:and|to|or) {_GRADE}{_ADJECTIVE})*,? +"
+    r"(?:(?:in|of)? ?(?:the )?(?:appearance|position|positioning|placement|configuration|course|location) of (?:the )?)?"
+)
+_TRAILING = re.compile(
+    rf"[,(]? *\b(?:and |but |which |that |as |also )*(?:(?:is|are|was|were|has|have|been|appears?|remains?|also|both) )*"
+    rf"(?:(?:seen|noted|demonstrated|identified|visualized) )?{_GRADE}(?:stable|unchanged|similar|persistent|redemonstrated|"
+    rf"again (?:seen|noted|demonstrated|identified|visualized|present|evident|is seen)|again|persists?|improved|worsened|"
+    rf"worsening|improving|stable to (?:de|in)creased|(?:in|de)creased(?= *$))"
+    rf"(?: (?:in|with) (?:size|appearance|position|configuration|extent|contour|the appearance|size and appearance|"
+    rf"size and contour|positioning|location|number|severity|¤)\b)*\)?(?= *(?:$|[,.)]|and |with |without ))"
+)
+_AGAIN_SEEN = re.compile(
+    r"^(?:there (?:is|are) )?again,? ?(?:(?:seen|noted|demonstrated|identified|visualized) )?(?:(?:is|are) )?(?:there (?:is|are) )?"
+    r"|^redemonstration (?:of|is made of) "
+)
+_CHANGE_OF = re.compile(
+    rf"\b(?:apparent |slight |mild |¤ )*(?:interval )?(?:{'increase|decrease|improvement|worsening|progression'}|"
+    r"development|increased size|decreased size|changes?)(?: in size)? (?:in|of) (?:the )?(?:size of (?:the )?)?"
+)
+_IN_SIZE = re.compile(r",? *\b(?:mildly |slightly )?(?:in|de)creased in (?:size|number|extent|prominence|conspicuity)\b")
+_OF_A_STUDY = re.compile(
+    rf"\b(?:prior|previous|comparison|earlier|last|old) (?:[\w¤-]+ ){{0,3}}?{_STUDY}(?![\w-])|\bcomparison\b|\bcompared\b"
+)
+_CREASED = re.compile(r"\b(?:in|de)creased (?!(?:[\w/-]+ ){0,5}?" + _QUANTITY + r"\b)(?:in size |size of (?:the )?)?")
+_HISTORY = re.compile(
+    r"\b(?:prior|previous) (?=(?:\w+ )?(?:granulomatous|granuloma|histoplasm|infect|inflamm|fracture|rib fracture|trauma|"
+    r"injur|tuberc|healed|pneumonia|gunshot|disease|process|exposure|avn|tb\b|insult|infarct))"
+)
+
+
+def to_present(clause: str) -> str:
+    """Rewrite one lower-case clause to the present state.
+
+    What only says how things moved comes back empty ("interval removal of the tube"); what is gone comes back negated
+    ("the effusion has resolved"); what is there stays without the comparison ("stable mild cardiomegaly").
+
+    Args:
+        clause: A lower-case clause without a full stop, ``¤`` standing for a de-identification mark.
+    """
+    if not clause or _GONE.search(clause):
+        return ""
+    if resolved := _RESOLVED.match(clause):
+        if resolved["part"]:
+            return to_present(resolved["it"])
+        it = to_present(resolved["it"] or resolved["of"] or resolved["longer"] or "")
+        return f"no {_articles(it)}" if it else ""
+    if now := _NOW.match(clause):
+        return f"{now['size']} {_articles(to_present(now['it']))}"
+    text = _NO_CHANGE.sub("", clause)
+    text = re.sub(r"\bworse (than|on|in|at)\b", r"greater \1", text)
+    text = re.sub(r"^no (?:new|¤ new|newly|worsening|increasing|additional|interval)\b.*", "", text)
+    text = re.sub(r"\bno (?:new or acute|acute or new)\b", "no acute", text)
+    text = _WITHOUT_CHANGE.sub("", text)
+    text = re.sub(r"\b(?:no|without) (?:new|interval|worsening|increasing)\b.*", "", text)
+    text = re.sub(r"^compar(?:ed|ison|ing)\b[^,]*,|^since (?:the |prior|previous)[^,]*,|^in the interval,", "", text).strip()
+    text = _TAIL.sub("", text)
+    text = _FROM_EARLIER.sub("", text)
+    text = _AGAIN_SEEN.sub("", text)
+    text = _CHANGED.sub("", text)
+    text = _IN_SIZE.sub("", text)
+    text = _TRAILING.sub(" ", text)
+    text = _CHANGE_OF.sub("", text) if "change" not in text or "interval" in text else text
+    text = re.sub(r"\bremains?\b", lambda verb: "is" if verb[0].endswith("s") else "are", text)
+    text = _LEADING.sub("", text)
+    text = _HISTORY.sub("old ", text)
+    text = re.sub(r"\b(?:prior|previous|previously) (?!" + _STUDY + r"\b)(?=[a-z])", "", text)
+    text = _CREASED.sub("", text)
+    text = re.sub(r"\b(?:still|again|interval)\b", "", text)
+    text = " ".join(text.split()).strip(" ,")
+    return "" if _OF_A_STUDY.search(text) else text
+
+
+def _articles(text: str) -> str:
+    return re.sub(r"^(?:the|a|an|this|these|that|those) ", "", text)

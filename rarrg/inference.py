@@ -1,0 +1,283 @@
+"""What ``infer.py`` does: the report of one study, or of every study of a list.
+
+Free of heavy imports at the top, so that a mistyped path costs no torch import.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import math
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tqdm.auto import tqdm
+
+from rarrg.artifacts import atomic_write, read_json, write_json, write_text
+from rarrg.errors import ImageError, RarrgError
+from rarrg.types import Position, Report
+
+if TYPE_CHECKING:
+    from rarrg.pipeline import ReportGenerator
+
+COLUMNS = ("id", "frontal", "lateral")
+VIEWS: tuple[Position, ...] = ("frontal", "lateral")
+
+
+@dataclass(frozen=True)
+class InferOptions:
+    """What to infer from, and where the results go.
+
+    Attributes:
+        frontal: Frontal image of a single study.
+        lateral: Lateral image of a single study.
+        model: Model folder, or a model of the Hugging Face hub.
+        store: Phrase store to use in place of the model's own.
+        threshold: Selection probability in (0, 1); None takes the model's.
+        device: ``auto``, ``cpu`` or ``cuda``.
+        out: JSON of the report; with ``input``, JSON Lines of all reports.
+        html: HTML page of a single study.
+        attention: NPZ of a single study's attention maps, one array ``[phrases, height, width]`` a view.
+        input: List of studies, CSV or JSON, with the columns ``id``, ``frontal`` and ``lateral``.
+    """
+
+    frontal: Path | None = None
+    lateral: Path | None = None
+    model: str = "runs/demo"
+    store: Path | None = None
+    threshold: float | None = None
+    device: str = "auto"
+    out: Path | None = None
+    html: Path | None = None
+    attention: Path | None = None
+    input: Path | None = None
+
+
+@dataclass(frozen=True)
+class ListedStudy:
+    """A study of a list.
+
+    Attributes:
+        id: Unique within the list.
+        frontal: Frontal image, if there is one.
+        lateral: Lateral image, if there is one.
+    """
+
+    id: str
+    frontal: Path | None
+    lateral: Path | None
+
+
+def infer(options: InferOptions, say: Callable[[str], None] = print) -> int:
+    """Run the ``infer`` command.
+
+    Args:
+        options: What the user asked for.
+        say: Takes each line meant for the user.
+
+    Returns:
+        Exit status: 1 if every study of a list failed, else 0.
+
+    Raises:
+        RarrgError: Options contradict each other, or a model, store, list or image cannot be used.
+    """
+    if options.input is None:
+        _infer_one(options, say)
+        return 0
+    return _infer_list(options, options.input, say)
+
+
+def _generator(options: InferOptions) -> ReportGenerator:
+    from rarrg.pipeline import ReportGenerator
+
+    return ReportGenerator.from_pretrained(
+        options.model, store=options.store, threshold=options.threshold, device=options.device
+    )
+
+
+@contextmanager
+def _writing(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise RarrgError(f"{path}: cannot be written ({error.strerror})") from error
+
+
+def _infer_one(options: InferOptions, say: Callable[[str], None]) -> None:
+    for position, path in (("frontal", options.frontal), ("lateral", options.lateral)):
+        if path is not None and not path.is_file():
+            raise RarrgError(f"--{position} {path}: no such file")
+    if options.frontal is None and options.lateral is None:
+        raise RarrgError("nothing to read: give --frontal IMAGE, --lateral IMAGE or both, or a list with --input")
+
+    report, images, attention = _generator(options).explain(options.frontal, options.lateral)
+    say(describe(report))
+    if options.out is not None:
+        from rarrg.pipeline import report_to_json
+
+        with _writing(options.out):
+            write_json(options.out, report_to_json(report))
+        say(f"Wrote {options.out}")
+    if options.html is not None:
+        from rarrg.report.html import render
+
+        with _writing(options.html):
+            write_text(options.html, render(report, images, attention))
+        say(f"Wrote {options.html}")
+    if options.attention is not None:
+        import numpy as np
+
+        with _writing(options.attention), atomic_write(options.attention) as path, path.open("wb") as file:
+            np.savez_compressed(file, **{str(position): maps for position, maps in attention.items()})
+        say(f"Wrote {options.attention}")
+
+
+def describe(report: Report) -> str:
+    """The report and a table of each view's phrases, for a terminal."""
+    lines = [report.text]
+    for position, phrases in report.phrases.items():
+        lines += ["", f"{position} view: {report.images[position]}"]
+        if position in report.below_threshold:
+            lines.append(f"  no query passed the threshold {report.threshold:g}; this is the most probable one")
+        lines.append("  probability  similarity  phrase")
+        lines += [f"  {phrase.probability:11.3f}  {phrase.similarity:10.3f}  {phrase.text}" for phrase in phrases]
+    return "\n".join(lines)
+
+
+def _infer_list(options: InferOptions, source: Path, say: Callable[[str], None]) -> int:
+    for name in ("frontal", "lateral", "html", "attention"):
+        if getattr(options, name) is not None:
+            raise RarrgError(f"--{name} is for a single study; leave it out with --input")
+    if options.out is None:
+        raise RarrgError("--input: name the file for the reports with --out reports.jsonl")
+    out = options.out
+    studies = read_list(source)
+    if out.is_dir():
+        raise RarrgError(f"{out}: is a folder; --out names a file")
+
+    from rarrg.pipeline import report_to_json
+
+    generator = _generator(options)
+    done = _resume(out, generator)
+    pending = [study for study in studies if study.id not in done]
+    if len(pending) < len(studies):
+        say(f"{len(studies) - len(pending)} of {len(studies)} studies are in {out} already")
+
+    failed_path = out.with_name(f"{out.name}.failed.jsonl")
+    failed_path.unlink(missing_ok=True)
+    failures = 0
+    for study in tqdm(pending, desc="studies", unit="study"):
+        try:
+            report = generator(study.frontal, study.lateral)
+        except ImageError as error:
+            _append(failed_path, {"id": study.id, "error": str(error)})
+            failures += 1
+        else:
+            _append(out, {"id": study.id, **report_to_json(report)})
+    say(f"{len(pending) - failures} reports written to {out}")
+    if failures:
+        say(f"{failures} studies have an image that cannot be read: see {failed_path}")
+    return 1 if failures == len(studies) else 0
+
+
+def _append(path: Path, row: dict[str, Any]) -> None:
+    with _writing(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(row, ensure_ascii=False) + "\n")
+
+
+def _resume(out: Path, generator: ReportGenerator) -> set[str]:
+    """Ids of the studies that ``out`` holds already; a torn last line is cut off it.
+
+    Raises:
+        RarrgError: ``out`` is no file of reports, or one made otherwise than this run would.
+    """
+    if not out.is_file():
+        return set()
+    with _writing(out):
+        content = out.read_bytes()
+    whole = content[: content.rfind(b"\n") + 1]
+    torn = content[len(whole) :]
+    wanted = (generator.model_reference["sha256"], generator.store_reference["sha256"], generator.threshold)
+    done = set()
+    for number, line in enumerate(whole.splitlines(), start=1):
+        try:
+            row = json.loads(line)
+            made = (row["model"]["sha256"], row["store"]["sha256"], row["thresholds"]["selection"])
+            done.add(str(row["id"]))
+        except (ValueError, KeyError, TypeError) as error:
+            raise RarrgError(f"{out}, line {number}: is not a report; choose another --out") from error
+        if made[:2] != wanted[:2] or not math.isclose(made[2], wanted[2]):
+            raise RarrgError(
+                f"{out}, line {number}: was made with {_settings(*made)}, this run has {_settings(*wanted)}; "
+                "choose another --out"
+            )
+    start = b'{"id": '
+    if not torn.startswith(start[: len(torn)]):
+        raise RarrgError(f"{out}: does not end in a report; choose another --out")
+    if torn:
+        with _writing(out), out.open("r+b") as file:
+            file.truncate(len(whole))
+    return done
+
+
+def _settings(model: str, store: str, threshold: float) -> str:
+    return f"model {model[:12]}, store {store[:12]}, threshold {threshold:g}"
+
+
+def read_list(path: Path) -> list[ListedStudy]:
+    """Read a list of studies.
+
+    Args:
+        path: CSV with a header line, or a JSON list of objects. Columns: ``id``, and ``frontal`` or ``lateral`` or
+            both; relative image paths start from the list's folder.
+
+    Raises:
+        RarrgError: The list is missing or malformed; the message names the row.
+    """
+    if path.suffix.lower() not in (".csv", ".json"):
+        raise RarrgError(f"--input {path}: is neither .csv nor .json")
+    rows = _csv_rows(path) if path.suffix.lower() == ".csv" else _json_rows(path)
+    studies: dict[str, ListedStudy] = {}
+    for place, row in rows:
+        unknown = sorted(str(key) for key in row.keys() - set(COLUMNS))
+        if unknown or "id" not in row:
+            found = f"unknown: {', '.join(unknown)}" if unknown else "id is missing"
+            raise RarrgError(f"{path}, {place}: the columns are {', '.join(COLUMNS)} ({found})")
+        if any(isinstance(value, (dict, list, bool)) for value in row.values()):
+            raise RarrgError(f"{path}, {place}: {', '.join(COLUMNS)} must be text")
+        values = {name: "" if row.get(name) is None else str(row[name]).strip() for name in COLUMNS}
+        identity = values["id"]
+        if not identity:
+            raise RarrgError(f"{path}, {place}: the id is empty")
+        if identity in studies:
+            raise RarrgError(f"{path}, {place}: the id {identity} occurs twice")
+        views = {view: path.parent / values[view] if values[view] else None for view in VIEWS}
+        if not any(views.values()):
+            raise RarrgError(f"{path}, {place}: study {identity} has neither a frontal nor a lateral image")
+        studies[identity] = ListedStudy(identity, views["frontal"], views["lateral"])
+    if not studies:
+        raise RarrgError(f"{path}: lists no study")
+    return list(studies.values())
+
+
+def _csv_rows(path: Path) -> list[tuple[str, dict[str, Any]]]:
+    try:
+        with path.open(encoding="utf-8-sig", newline="") as file:
+            reader = csv.DictReader(file, restkey="(more than the header has)", strict=True)
+            return [(f"line {reader.line_num}", row) for row in reader]
+    except OSError as error:
+        raise RarrgError(f"{path}: cannot be read ({error.strerror})") from error
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise RarrgError(f"{path}: is not a UTF-8 CSV file ({error})") from error
+
+
+def _json_rows(path: Path) -> list[tuple[str, dict[str, Any]]]:
+    value = read_json(path)
+    if not isinstance(value, list) or not all(isinstance(row, dict) for row in value):
+        raise RarrgError(f"{path}: must be a list of objects with {', '.join(COLUMNS)}")
+    return [(f"entry {number}", row) for number, row in enumerate(value, start=1)]

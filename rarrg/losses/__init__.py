@@ -1,0 +1,1 @@
+"""Matching and losses, as pure functions on tensors."""

@@ -1,0 +1,94 @@
+"""Hungarian matching of queries to key phrases (RA-RRG Eq. 1-2)."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from scipy.optimize import linear_sum_assignment
+from torch import Tensor
+
+from rarrg.errors import RarrgError
+
+
+class Matches(NamedTuple):
+    """Matched pairs of a batch, sorted by image, then query.
+
+    Attributes:
+        image: Index of the image in the batch, int64 ``[pairs]``.
+        query: Index of the query, int64 ``[pairs]``.
+        phrase: Index of the phrase among its image's phrases, int64 ``[pairs]``.
+    """
+
+    image: Tensor
+    query: Tensor
+    phrase: Tensor
+
+
+def matching_cost(logits: Tensor, embeddings: Tensor, phrases: Tensor, probability_weight: float = 0.5) -> Tensor:
+    """Cost of giving each phrase to each query of its own image (RA-RRG Eq. 2): ``-mu * probability - cosine``.
+
+    Args:
+        logits: Selection logits ``[batch, queries]``.
+        embeddings: Semantic embeddings, unit length, ``[batch, queries, dim]``.
+        phrases: Text embeddings, unit length, padded, ``[batch, phrases, dim]``.
+        probability_weight: The weight mu of the selection probability.
+
+    Returns:
+        ``[batch, queries, phrases]``, float32 for any input dtype; what stands in the padding has no meaning.
+    """
+    with torch.autocast(logits.device.type, enabled=False):
+        cosine = torch.bmm(embeddings.float(), phrases.float().transpose(1, 2))
+        return -probability_weight * logits.float().sigmoid().unsqueeze(2) - cosine
+
+
+@torch.no_grad()
+def match(
+    logits: Tensor, embeddings: Tensor, phrases: Tensor, counts: Tensor, probability_weight: float = 0.5
+) -> Matches:
+    """Match queries to phrases in every image at the least total cost.
+
+    The paper pads the phrases to as many as there are queries with empty ones of cost 0 and permutes (Eq. 1). Empty
+    phrases never change which assignment of the others is best, so each image is solved as a rectangle of queries by
+    real phrases instead. Costs are computed within images only, and reach the host in one copy for the whole batch.
+
+    Args:
+        logits: Selection logits ``[batch, queries]``.
+        embeddings: Semantic embeddings, unit length, ``[batch, queries, dim]``.
+        phrases: Text embeddings, unit length, padded, ``[batch, phrases, dim]``; 0 phrases are allowed.
+        counts: Number of real phrases of each image, the first ones of its row, int64 ``[batch]``.
+        probability_weight: The weight mu of the selection probability.
+
+    Returns:
+        ``min(queries, count)`` pairs for each image, on the device of ``logits``.
+
+    Raises:
+        ValueError: A count is negative or above the width of ``phrases``.
+        RarrgError: Logits or embeddings hold NaN or infinity.
+    """
+    batch, queries = logits.shape
+    cost = matching_cost(logits, embeddings, phrases, probability_weight)
+    # The counts ride along (exact in float32), so that a batch costs one synchronisation with the device.
+    packed = torch.cat([cost.flatten(1), counts.to(cost).unsqueeze(1)], dim=1).cpu().numpy()
+    sizes = packed[:, -1].astype(np.int64)
+    if (sizes < 0).any() or (sizes > phrases.shape[1]).any():
+        raise ValueError(f"counts must be between 0 and the {phrases.shape[1]} phrases given, got {sizes.tolist()}")
+
+    pairs = [np.empty((3, 0), dtype=np.int64)]
+    for image, size in enumerate(sizes):
+        block = packed[image, :-1].reshape(queries, -1)[:, :size]
+        if not np.isfinite(block).all():
+            raise RarrgError(
+                f"matching: {_not_finite(logits, embeddings)} of the batch hold NaN or infinity, first seen in image "
+                f"{image}: look for a broken input, or lower optim.learning_rate"
+            )
+        query, phrase = linear_sum_assignment(block)
+        pairs.append(np.stack([np.full_like(query, image), query, phrase]))
+    return Matches(*torch.from_numpy(np.concatenate(pairs, axis=1)).to(logits.device))
+
+
+def _not_finite(logits: Tensor, embeddings: Tensor) -> str:
+    if logits.isnan().any():
+        return "selection logits"
+    return "phrase embeddings" if embeddings.isfinite().all() else "semantic embeddings"

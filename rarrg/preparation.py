@@ -1,0 +1,188 @@
+"""What training needs before its first step: studies, key phrases, readable images, their features, and the store."""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from rarrg.config import TrainConfig
+from rarrg.data.features import FeatureCache
+from rarrg.data.images import read_image
+from rarrg.data.screening import screen_images, write_skipped
+from rarrg.data.studies import Example, examples_of, read_studies
+from rarrg.errors import RarrgError
+from rarrg.extract.stage import extract_with_rules, read_key_phrases, with_key_phrases
+from rarrg.models.text import TextEncoder, embed_phrases, load_text_encoder
+from rarrg.models.vision import FusedEncoder, load_fused
+from rarrg.store.phrase_store import PhraseStore, StoredPhrase
+from rarrg.types import Split, Study
+
+log = logging.getLogger(__name__)
+
+STATISTICS_IMAGES = 512
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """The inputs of a training run.
+
+    Attributes:
+        splits: Readable images of train, val and test with their key phrases.
+        encoder: The frozen image encoders.
+        cache: Their features, or None where they run in every step.
+        text: The frozen sentence encoder.
+        phrases: Row of the phrase table by phrase, for every phrase of train and val.
+        table: Clean unit embeddings, ``[phrases, dim]``.
+        store: Phrase store of the training phrases.
+    """
+
+    splits: dict[Split, list[Example]]
+    encoder: FusedEncoder
+    cache: FeatureCache | None
+    text: TextEncoder
+    phrases: dict[str, int]
+    table: Tensor
+    store: PhraseStore
+
+    def read(self, path: Path) -> tuple[Tensor, ...]:
+        """The tensors of an image: its cached features, or its pixels for each encoder."""
+        return (self.cache.read(path),) if self.cache is not None else self.encoder.preprocess(read_image(path))
+
+    @property
+    def phrases_per_image(self) -> float:
+        """Mean number of key phrases of a training image."""
+        train = self.splits["train"]
+        return sum(len(example.phrases) for example in train) / len(train)
+
+
+def prepare(config: TrainConfig, device: torch.device) -> Prepared:
+    """Read studies, extract phrases, compute features, embed phrases and build the store.
+
+    Writes ``key_phrases.jsonl``, ``skipped.csv`` and ``store/`` into the run folder.
+
+    Args:
+        config: The configuration.
+        device: Where the frozen encoders run.
+
+    Raises:
+        RarrgError: Data or encoders are missing or do not fit together, or too many images cannot be read.
+    """
+    out = Path(config.out)
+    encoder = load_fused(config.vision.encoders)
+    studies = _with_phrases(read_studies(config.data, config.seed), config)
+    splits = _readable(studies, config)
+    cache = FeatureCache(Path(config.data.cache), encoder) if config.data.cache_features else None
+    if cache is not None:
+        cache.build([example.view for examples in splits.values() for example in examples], device)
+
+    phrases = sorted({phrase for part in ("train", "val") for example in splits[part] for phrase in example.phrases})
+    rows = {phrase: row for row, phrase in enumerate(phrases)}
+    text = load_text_encoder(config.text.encoder, config.text.revision)
+    table = embed_phrases(text, phrases, Path(config.data.cache) / "phrases")
+    stored = stored_phrases(splits["train"])
+    store = PhraseStore.build(
+        stored, table[[rows[phrase.text] for phrase in stored]].numpy(), text.reference(), config.store.index
+    )
+    store.save(out / "store")
+    prepared = Prepared(splits, encoder, cache, text, rows, table, store)
+    log.info("%d phrases in the store, %.2f a training image", len(stored), prepared.phrases_per_image)
+    return prepared
+
+
+def stored_phrases(examples: Sequence[Example]) -> list[StoredPhrase]:
+    """The phrases of training studies, most frequent first.
+
+    Args:
+        examples: Training images; images of one study share its phrases, which count once.
+
+    Returns:
+        Each distinct phrase with the number of studies that have it and the first five of them.
+    """
+    studies = {example.study_id: example.phrases for example in examples}
+    counts: Counter[str] = Counter()
+    shown: dict[str, list[str]] = {}
+    for study, phrases in studies.items():
+        for phrase in dict.fromkeys(phrases):
+            counts[phrase] += 1
+            shown.setdefault(phrase, [])
+            if len(shown[phrase]) < 5:
+                shown[phrase].append(study)
+    ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+    return [StoredPhrase(text, count, tuple(shown[text])) for text, count in ordered]
+
+
+def channel_statistics(prepared: Prepared, device: torch.device, seed: int) -> tuple[Tensor, Tensor]:
+    """Mean and deviation of each feature channel over a sample of training images.
+
+    Args:
+        prepared: The inputs of the run.
+        device: Where the frozen encoders run, where no features are cached.
+        seed: Seed of the sample.
+
+    Returns:
+        Two tensors ``[channels]``, float32.
+    """
+    train = prepared.splits["train"]
+    chosen = np.random.default_rng(seed).permutation(len(train))[:STATISTICS_IMAGES]
+    total = torch.zeros(prepared.encoder.channels, dtype=torch.float64)
+    squares = torch.zeros_like(total)
+    prepared.encoder.to(device)
+    for index in chosen:
+        tensors = prepared.read(train[index].view.path)
+        if prepared.cache is None:
+            tensors = (prepared.encoder([pixels[None].to(device) for pixels in tensors])[0].cpu(),)
+        flat = tensors[0].double().flatten(1)
+        total += flat.mean(dim=1)
+        squares += flat.square().mean(dim=1)
+    mean = total / len(chosen)
+    deviation = (squares / len(chosen) - mean.square()).clamp(min=1e-12).sqrt()
+    return mean.float(), deviation.float()
+
+
+def _with_phrases(studies: list[Study], config: TrainConfig) -> list[Study]:
+    path = Path(config.out) / "key_phrases.jsonl"
+    if config.data.phrases is not None:
+        path = Path(config.data.phrases)
+    else:
+        extract_with_rules(studies, path)
+    found = read_key_phrases(path)
+    studies = with_key_phrases(studies, found)
+    for split in ("train", "val"):
+        part = [study for study in studies if study.split == split]
+        without = sum(not study.key_phrases for study in part)
+        log.info("%s: %d studies, %d of them without key phrases and left out", split, len(part), without)
+        if without == len(part):
+            raise RarrgError(f"{path}: no {split} study has key phrases; its study ids must be those of data.root")
+    return studies
+
+
+def _readable(studies: Sequence[Study], config: TrainConfig) -> dict[Split, list[Example]]:
+    out = Path(config.out)
+    splits: dict[Split, list[Example]] = {
+        "train": examples_of(studies, config.data.train_splits),
+        "val": examples_of(studies, ["val"]),
+        "test": examples_of(studies, ["test"], require_phrases=False),
+    }
+    views = [example.view for examples in splits.values() for example in examples]
+    faults = screen_images(views, Path(config.data.cache) / "screened.jsonl")
+    write_skipped(out / "skipped.csv", views, faults, config.data.max_bad_images)
+    if faults:
+        log.warning(
+            "left out %d of %d images that cannot be read: see %s", len(faults), len(views), out / "skipped.csv"
+        )
+    readable = {
+        split: [example for example in examples if example.view.image_id not in faults]
+        for split, examples in splits.items()
+    }
+    for split in ("train", "val"):
+        if not readable[split]:
+            raise RarrgError(f"data.root: no readable {split} image with key phrases")
+    log.info("images: %s", ", ".join(f"{len(examples)} {split}" for split, examples in readable.items()))
+    return readable

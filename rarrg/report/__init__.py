@@ -1,0 +1,1 @@
+"""Retrieved phrases to a report."""

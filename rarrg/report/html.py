@@ -1,0 +1,96 @@
+"""A report as one self-contained HTML page: images, phrases, scores, and the attention map of each phrase."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from PIL import Image
+
+from rarrg.report.join import ORDER, phrase_sentences
+from rarrg.types import Position, Report
+
+LONGEST_SIDE = 1024  # pixels; enough for a screen, and keeps the page of a study under about a megabyte
+_environment = Environment(
+    loader=PackageLoader("rarrg.report"),
+    autoescape=True,
+    undefined=StrictUndefined,
+    trim_blocks=True,
+    lstrip_blocks=True,
+)
+
+
+def _jpeg_uri(image: np.ndarray) -> tuple[str, int, int]:
+    """Data URI of a uint8 ``[height, width]`` image, shrunk to the page's size, with its width and height."""
+    picture = Image.fromarray(image)
+    picture.thumbnail((LONGEST_SIDE, LONGEST_SIDE), Image.Resampling.LANCZOS)
+    buffer = BytesIO()
+    picture.save(buffer, "JPEG", quality=90)
+    encoded = base64.b64encode(buffer.getvalue()).decode("ascii")
+    return f"data:image/jpeg;base64,{encoded}", picture.width, picture.height
+
+
+def _packed_map(attention: np.ndarray) -> dict[str, Any]:
+    """A float ``[height, width]`` map as base64 bytes, scaled so that its peak is 255."""
+    scaled = np.rint(255.0 * attention / max(float(attention.max()), 1e-12)).astype(np.uint8)
+    return {
+        "height": attention.shape[0],
+        "width": attention.shape[1],
+        "data": base64.b64encode(scaled.tobytes()).decode("ascii"),
+    }
+
+
+def render(
+    report: Report, images: Mapping[Position, np.ndarray], attention: Mapping[Position, np.ndarray] | None = None
+) -> str:
+    """Write the page. A fragment (``page.html#frontal-0``, ``#sentence-2``) opens it with that phrase's map shown.
+
+    Args:
+        report: The report. Its sentences are linked with phrases where its text is that of
+            :func:`rarrg.report.join.join_phrases`; any other text is shown plain.
+        images: Image of each view of the report, uint8 ``[height, width]``.
+        attention: Maps of each view's phrases, ``[phrases, height, width]``, not negative, spread over the whole image.
+
+    Returns:
+        HTML that asks for nothing outside itself.
+
+    Raises:
+        ValueError: A view's maps are not as many as its phrases.
+    """
+    attention = attention or {}
+    maps: dict[str, dict[str, Any]] = {}
+    views = []
+    for position in ORDER:
+        if position not in report.phrases:
+            continue
+        phrases = report.phrases[position]
+        if position in attention:
+            for index, (_, one) in enumerate(zip(phrases, attention[position], strict=True)):
+                maps[f"{position}-{index}"] = _packed_map(one)
+        uri, width, height = _jpeg_uri(images[position])
+        views.append(
+            {
+                "position": position,
+                "file": Path(report.images[position]).name,
+                "uri": uri,
+                "width": width,
+                "height": height,
+                "phrases": phrases,
+                "flagged": position in report.below_threshold,
+            }
+        )
+    sentences = phrase_sentences(report.phrases)
+    if " ".join(sentence.text for sentence in sentences) != report.text:
+        sentences = []
+    links = {
+        f"sentence-{number}": [f"{position}-{index}" for position, index in sentence.sources]
+        for number, sentence in enumerate(sentences)
+    }
+    return _environment.get_template("report.html.jinja").render(
+        report=report, views=views, sentences=sentences, data={"maps": maps, "links": links}
+    )

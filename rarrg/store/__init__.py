@@ -1,0 +1,1 @@
+"""The phrase store: a FAISS index, its phrases and a manifest."""

@@ -1,0 +1,198 @@
+"""The training step of the phrase retriever, and what Lightning does around it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import lightning as L
+import numpy as np
+import torch
+from lightning.pytorch.callbacks import Callback
+from torch import Tensor
+
+from rarrg.config import OptimConfig
+from rarrg.data.datamodule import Batch
+from rarrg.errors import RarrgError
+from rarrg.losses.criterion import Criterion
+from rarrg.models.retriever import PhraseRetriever, RetrieverOutput, select_queries
+from rarrg.models.text import add_noise
+from rarrg.models.vision import FusedEncoder
+from rarrg.store.phrase_store import PhraseStore
+
+
+def warmup_cosine(step: int, warmup: int, total: int) -> float:
+    """Factor of the peak learning rate at a step: linear from 0 over the warm-up, then half a cosine down to 0.
+
+    Args:
+        step: Optimiser steps taken.
+        warmup: Steps of warm-up.
+        total: Steps of the whole run.
+
+    Returns:
+        A factor in [0, 1].
+    """
+    if step < warmup:
+        return (step + 1) / (warmup + 1)
+    progress = min(1.0, (step - warmup) / max(1, total - warmup))
+    return 0.5 * (1 + math.cos(math.pi * progress))
+
+
+class RetrieverModule(L.LightningModule):
+    """Trains a :class:`PhraseRetriever` on images and their key phrases.
+
+    Args:
+        retriever: The model; its parameters are all that is trained.
+        criterion: Matching and loss terms.
+        phrase_table: Clean unit embeddings of every phrase of training and validation, ``[phrases, dim]``.
+        store: Training phrases, which validation retrieves from.
+        encoder: Frozen encoders to run in every step; None where batches hold cached features.
+        optim: Optimiser settings.
+        total_steps: Steps of the whole run, for the cosine.
+        threshold: Selection probability above which a query retrieves its phrase.
+        noise: Add noise to phrase embeddings in training.
+        seed: Seed of noise and dropout.
+    """
+
+    def __init__(
+        self,
+        retriever: PhraseRetriever,
+        criterion: Criterion,
+        phrase_table: Tensor,
+        store: PhraseStore,
+        encoder: FusedEncoder | None,
+        optim: OptimConfig,
+        total_steps: int,
+        threshold: float,
+        noise: bool,
+        seed: int,
+    ) -> None:
+        super().__init__()
+        self.retriever = retriever
+        self.criterion = criterion
+        self.register_buffer("phrase_table", phrase_table, persistent=False)
+        self.store = store
+        # In a list, so that the frozen weights are no part of this module: not trained, not moved to checkpoints.
+        self._encoder = [encoder]
+        self.optim = optim
+        self.total_steps = total_steps
+        self.threshold = threshold
+        self.noise = noise
+        self.seed = seed
+        self._retrieved: list[np.ndarray] = []
+
+    def setup(self, stage: str) -> None:
+        """Bring the frozen encoders to the device."""
+        if self._encoder[0] is not None:
+            self._encoder[0].to(self.device)
+
+    def forward(self, batch: Batch) -> RetrieverOutput:
+        """Logits and semantic embeddings of a batch."""
+        encoder = self._encoder[0]
+        features = encoder(batch.images) if encoder is not None else batch.images[0].float()
+        output: RetrieverOutput = self.retriever(features)
+        return output
+
+    def _terms(self, batch: Batch, noise: bool) -> tuple[dict[str, Tensor], RetrieverOutput]:
+        phrases = self.phrase_table[batch.phrases]
+        if noise:
+            phrases = add_noise(phrases)
+        output = self(batch)
+        terms, _ = self.criterion(output.logits, output.embeddings, phrases, batch.counts)
+        return terms, output
+
+    def on_train_batch_start(self, batch: Batch, batch_idx: int) -> None:
+        """Make noise and dropout a function of the seed and the step, so that a resumed run repeats them."""
+        torch.manual_seed(self.seed * 1_000_003 + self.global_step)
+
+    def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
+        """The weighted sum of the loss terms (Eq. 7).
+
+        Raises:
+            RarrgError: A term is not finite.
+        """
+        terms, _ = self._terms(batch, self.noise)
+        for name, term in terms.items():
+            if not torch.isfinite(term):
+                raise RarrgError(
+                    f"loss term '{name}' is {term.item()} at step {self.global_step}: lower optim.learning_rate or "
+                    "look for broken images; --ckpt_path last resumes from the last good checkpoint"
+                )
+        loss = self.criterion.total(terms)
+        self.log("train/loss", loss, prog_bar=True)
+        self.log_dict({f"train/{name}": term for name, term in terms.items()})
+        return loss
+
+    def on_before_optimizer_step(self, optimizer: torch.optim.Optimizer) -> None:
+        """Log the gradient norm before clipping."""
+        norms = [p.grad.norm() for p in self.retriever.parameters() if p.grad is not None]
+        self.log("train/grad_norm", torch.stack(norms).norm())
+
+    def validation_step(self, batch: Batch, batch_idx: int) -> None:
+        """Loss terms against clean phrase embeddings, and what the selected queries retrieve."""
+        terms, output = self._terms(batch, noise=False)
+        size = len(batch.counts)
+        self.log("val/loss", self.criterion.total(terms), batch_size=size)
+        self.log_dict({f"val/{name}": term for name, term in terms.items()}, batch_size=size)
+        self._retrieved += self._retrieve(output)
+
+    def predict_step(self, batch: Batch, batch_idx: int) -> list[np.ndarray]:
+        """Rows of the store that each image retrieves."""
+        return self._retrieve(self(batch))
+
+    def _retrieve(self, output: RetrieverOutput) -> list[np.ndarray]:
+        selected = select_queries(output.logits, self.threshold)
+        _, ids = self.store.search(output.embeddings[selected].float().cpu().numpy())
+        ends = selected.sum(dim=1).cumsum(dim=0).tolist()
+        return [np.unique(rows) for rows in np.split(ids[:, 0], ends[:-1])]
+
+    def on_validation_epoch_end(self) -> None:
+        """Log what betrays a collapse: distinct phrases over all images, and phrases an image."""
+        retrieved = self._retrieved
+        self._retrieved = []
+        self.log("val/distinct_phrases", float(len(np.unique(np.concatenate(retrieved)))), prog_bar=True)
+        self.log("val/phrases_per_image", sum(map(len, retrieved)) / len(retrieved), prog_bar=True)
+
+    def configure_optimizers(self) -> Any:
+        """AdamW with warm-up and cosine, both by step (RA-RRG appendix D)."""
+        optimizer = torch.optim.AdamW(
+            self.retriever.parameters(), lr=self.optim.learning_rate, weight_decay=self.optim.weight_decay
+        )
+        scheduler = torch.optim.lr_scheduler.LambdaLR(
+            optimizer, lambda step: warmup_cosine(step, self.optim.warmup_steps, self.total_steps)
+        )
+        return {"optimizer": optimizer, "lr_scheduler": {"scheduler": scheduler, "interval": "step"}}
+
+
+class LastCheckpoint(Callback):
+    """Keeps ``last.ckpt``: after every epoch, and every few steps within one.
+
+    Lightning's ModelCheckpoint does one or the other, and a checkpoint of an epoch's last step that is taken before its
+    validation would lose that validation on resuming.
+
+    Args:
+        path: The file to write; replaced atomically by Lightning.
+        every: Steps between checkpoints within an epoch.
+    """
+
+    def __init__(self, path: Path, every: int) -> None:
+        self.path = path
+        self.every = every
+
+    def on_train_batch_end(
+        self,
+        trainer: L.Trainer,
+        pl_module: L.LightningModule,
+        outputs: Tensor | Mapping[str, Any] | None,
+        batch: Any,  # noqa: ANN401 (Lightning's signature)
+        batch_idx: int,
+    ) -> None:
+        """Save within an epoch; its last step is left to the end of the epoch."""
+        if trainer.global_step % self.every == 0 and not trainer.is_last_batch:
+            trainer.save_checkpoint(self.path)
+
+    def on_train_epoch_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
+        """Save after the epoch and its validation."""
+        trainer.save_checkpoint(self.path)
