@@ -1,4 +1,4 @@
-"""Write the report of a chest X-ray: ``python infer.py --frontal a.jpg --lateral b.jpg``; ``--help`` lists all options."""
+"""Write the report of a chest X-ray: ``python infer.py --frontal a.jpg --lateral b.jpg`` (``--help`` says more)."""
 
 from __future__ import annotations
 

@@ -8,6 +8,7 @@ import re
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 from jsonargparse import ActionConfigFile, ArgumentError, ArgumentParser
 
@@ -59,9 +60,7 @@ def _with_found_config(argv: Sequence[str]) -> list[str]:
 
 
 def _train_parser(prog: str) -> ArgumentParser:
-    parser = ArgumentParser(
-        prog=prog, description="Train a phrase retriever.", exit_on_error=False, default_env=False
-    )
+    parser = ArgumentParser(prog=prog, description="Train a phrase retriever.", exit_on_error=False, default_env=False)
     parser.add_argument(
         "--config", action=ActionConfigFile, help="YAML file, or a bare name that is looked up in configs/"
     )
@@ -72,12 +71,22 @@ def _train_parser(prog: str) -> ArgumentParser:
     return parser
 
 
-def _train(argv: Sequence[str], prog: str) -> None:
+def _train(argv: Sequence[str], prog: str) -> int:
     config, ckpt_path = parse_train(argv, prog)
 
     from rarrg.experiment import train
 
     train(config, ckpt_path)
+    return 0
+
+
+def _parse(parser: ArgumentParser, argv: Sequence[str]) -> dict[str, Any]:
+    try:
+        parsed = parser.parse_args(list(argv))
+    except ArgumentError as error:
+        raise RarrgError(_one_line(str(error), parser)) from error
+    values: dict[str, Any] = parser.instantiate(parsed).as_dict()
+    return values
 
 
 def parse_train(argv: Sequence[str], prog: str = "rarrg train") -> tuple[TrainConfig, str | None]:
@@ -93,12 +102,7 @@ def parse_train(argv: Sequence[str], prog: str = "rarrg train") -> tuple[TrainCo
     Raises:
         RarrgError: An unknown key, a value of another type or out of range, or no such file.
     """
-    parser = _train_parser(prog)
-    try:
-        parsed = parser.parse_args(_with_found_config(argv))
-    except ArgumentError as error:
-        raise RarrgError(_one_line(str(error), parser)) from error
-    values = parser.instantiate_classes(parsed).as_dict()
+    values = _parse(_train_parser(prog), _with_found_config(argv))
     ckpt_path = values.pop("ckpt_path")
     values.pop("config")
     return TrainConfig(**values), ckpt_path
@@ -116,11 +120,34 @@ def _one_line(message: str, parser: ArgumentParser) -> str:
     return line
 
 
-def _infer(argv: Sequence[str], prog: str) -> None:
-    raise RarrgError("infer: not wired")
+def _infer(argv: Sequence[str], prog: str) -> int:
+    from rarrg.inference import InferOptions, infer
+
+    parser = ArgumentParser(prog=prog, description="Write the report of a study.", exit_on_error=False)
+    parser.add_class_arguments(InferOptions, fail_untyped=True)
+    return infer(InferOptions(**_parse(parser, argv)))
 
 
-COMMANDS: dict[str, Callable[[Sequence[str], str], None]] = {"train": _train, "infer": _infer}
+# What changes when the demo gets a real data set: less of everything an epoch costs.
+IU_XRAY_DEMO = ["--data.source=iu_xray", "--data.batch_size=64", "--trainer.epochs=6", "--out=runs/demo_iu_xray"]
+
+
+def _demo(argv: Sequence[str], prog: str) -> int:
+    parser = ArgumentParser(prog=prog, description="Train on drawn studies and report one.", exit_on_error=False)
+    parser.add_argument(
+        "--data", type=str | None, default=None, help="IU X-Ray folder to use in place of drawn studies"
+    )
+    data = _parse(parser, argv)["data"]
+    overrides = [] if data is None else [*IU_XRAY_DEMO, f"--data.root={data}"]
+    config, _ = parse_train(["--config=demo.yaml", *overrides])
+
+    from rarrg.demo import demo
+
+    demo(config)
+    return 0
+
+
+COMMANDS: dict[str, Callable[[Sequence[str], str], int]] = {"train": _train, "infer": _infer, "demo": _demo}
 
 
 def main(argv: Sequence[str] | None = None, prog: str | None = None) -> int:
@@ -131,7 +158,7 @@ def main(argv: Sequence[str] | None = None, prog: str | None = None) -> int:
         prog: Program name shown in a command's help; None shows ``rarrg COMMAND``.
 
     Returns:
-        Exit status: 0, or 2 after a user's mistake, told in one line on standard error.
+        Exit status: the command's, or 2 after a user's mistake, told in one line on standard error.
     """
     argv = sys.argv[1:] if argv is None else list(argv)
     if not argv or argv[0] in {"-h", "--help"}:
@@ -146,8 +173,7 @@ def main(argv: Sequence[str] | None = None, prog: str | None = None) -> int:
     try:
         if command not in COMMANDS:
             raise RarrgError(f"unknown command {command!r}; there are {', '.join(COMMANDS)}")
-        COMMANDS[command](rest, prog or f"rarrg {command}")
+        return COMMANDS[command](rest, prog or f"rarrg {command}")
     except RarrgError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
-    return 0

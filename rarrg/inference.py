@@ -179,7 +179,7 @@ def _infer_list(options: InferOptions, source: Path, say: Callable[[str], None])
             _append(out, {"id": study.id, **report_to_json(report)})
     say(f"{len(pending) - failures} reports written to {out}")
     if failures:
-        say(f"{failures} studies have an image that cannot be read: see {failed_path}")
+        say(f"{failures} of {len(studies)} studies failed: see {failed_path}")
     return 1 if failures == len(studies) else 0
 
 

@@ -177,7 +177,9 @@ class ReportGenerator:
         Returns:
             One retrieval an image.
         """
-        pixels = [torch.stack(batch).to(self.device) for batch in zip(*map(self.encoder.preprocess, images), strict=True)]
+        pixels = [
+            torch.stack(batch).to(self.device) for batch in zip(*map(self.encoder.preprocess, images), strict=True)
+        ]
         with self._autocast():
             output = self.retriever(self.encoder(pixels), need_attention)
         logits = output.logits.float()

@@ -17,7 +17,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Sequence
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from xml.etree import ElementTree
 
 from tqdm import tqdm
@@ -98,10 +98,11 @@ def open_i_positions(image_ids: Sequence[str]) -> tuple[Position, ...]:
     """Guess the positions of a study's images from their names, ``CXR12_IM-0135-1001`` as an example.
 
     The XML holds no view position, its captions name the whole examination ("PA and lateral", the same text for every
-    image of a study), and the order of the images follows their names. The image numbers do tell: the twelve commonest
-    patterns that settle the position cover 81 % of the 6,785 images whose view people have labelled, and agree with
-    the labels on 96.1 % of these (5,275 of 5,488). Taking the first image for frontal and the second for lateral would
-    agree on 89 % of the pairs. The other patterns are near chance: ``other``. For labelled views use the Kaggle files.
+    image of a study), and the order of the images follows their names. The image numbers do tell: the twelve patterns
+    that settle the position (at least 10 studies, each position right in at least 85 % of them) cover 81 % of the
+    6,785 images with a labelled view, and agree with the labels on 96.1 % of these (5,275 of 5,488). Taking the first
+    of two images for frontal and the second for lateral would agree on 89 %. All other patterns are rare or near
+    chance: ``other``. The tables of the Kaggle layout have labelled views.
 
     Args:
         image_ids: The images of one study.
@@ -130,7 +131,7 @@ def _read_manifest(root: Path) -> list[Study]:
         report = (_SPLITS[split], one_line(findings), one_line(impression))
         if reports.setdefault(study_id, report) != report:
             raise RarrgError(f"{where}: split or report of study {study_id} differs from an earlier row")
-        views.setdefault(study_id, []).append(_view(root / image, _VIEWS[view], seen, where))
+        views.setdefault(study_id, []).append(_view(root, image, _VIEWS[view], seen, where))
     return [
         Study(study_id, split, tuple(views[study_id]), findings, impression)
         for study_id, (split, findings, impression) in reports.items()
@@ -159,7 +160,7 @@ def _read_kaggle(root: Path) -> list[Study]:
             raise RarrgError(f"{where}: unknown projection {projection!r}; expected Frontal or Lateral")
         if uid not in views:
             raise RarrgError(f"{where}: study {uid} has no report in {KAGGLE_REPORTS}")
-        views[uid].append(_view(folder / filename, _PROJECTIONS[projection.lower()], seen, where))
+        views[uid].append(_view(folder, filename, _PROJECTIONS[projection.lower()], seen, where))
     return [Study(uid, hashed_split(uid), tuple(views[uid]), *report) for uid, report in reports.items() if views[uid]]
 
 
@@ -175,6 +176,8 @@ def _read_open_i(root: Path, reports: Sequence[Path]) -> list[Study]:
     for path in tqdm(reports, desc="reports", delay=2, leave=False):
         try:
             document = ElementTree.parse(path).getroot()
+        except OSError as error:
+            raise RarrgError(f"{path}: cannot be read ({error.strerror})") from error
         except ElementTree.ParseError as error:
             raise RarrgError(f"{path}: is not valid XML ({error})") from error
         uid = document.find("uId")
@@ -185,7 +188,7 @@ def _read_open_i(root: Path, reports: Sequence[Path]) -> list[Study]:
             raise RarrgError(f"{path}: study CXR{study_id} is also in another report")
         image_ids = [image.get("id", "") for image in document.iter("parentImage")]
         views = tuple(
-            _view(folder / f"{image_id}.png", position, seen, str(path))
+            _view(folder, f"{image_id}.png", position, seen, str(path))
             for image_id, position in zip(image_ids, open_i_positions(image_ids), strict=True)
         )
         studies[study_id] = Study(
@@ -210,11 +213,11 @@ def _abstract(document: ElementTree.Element, label: str) -> str:
     return one_line(" ".join(texts))
 
 
-def _view(path: Path, position: Position, seen: set[str], where: str) -> View:
-    image_id = _ENDINGS.sub("", path.name)
+def _view(folder: Path, image: str, position: Position, seen: set[str], where: str) -> View:
+    image_id = _ENDINGS.sub("", PurePosixPath(image).name)
     if not image_id:
         raise RarrgError(f"{where}: names no image file")
     if image_id in seen:
         raise RarrgError(f"{where}: image {image_id} is listed twice")
     seen.add(image_id)
-    return View(path, position, image_id)
+    return View(folder / image, position, image_id)

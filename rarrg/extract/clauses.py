@@ -25,6 +25,8 @@ _SPELLING: tuple[tuple[re.Pattern[str], str], ...] = tuple(
         (r"\b¤-a-¤(?: ¤)?|¤-a-¤(?: ¤)?|\bport-? ?a-? ?¤|\bport-a-cath(?:eter)?\b|\bportacath\b", "port-a-cath"),
         (r"\blymph ¤", "lymph nodes"),
         (r"\b(costophrenic|cardiophrenic) (?:¤|sulci|sulcus|angles|angle|recess(?:es)?)(?: ¤)*", r"\1 angle"),
+        (r"\baortic (?:¤|arch|knob) ?(?=(?:is|are|appears?|may|with|and)\b|,|$)", "aorta "),
+        (r"\bosseus\b", "osseous"),
         (r"\bno ¤ of\b", "no evidence of"),
         (r"\b(chest|port) ¤ tip\b", r"\1 catheter tip"),
         (r"\b(heart|lung|lungs|bony|osseous) ¤(?= (?:are|is|and)\b|,)", r"\1"),
@@ -120,7 +122,8 @@ _HARD = re.compile(
     r"|,? *\b(?:which|that) (?=(?:may|might|could|likely|probably|possibly|suggest))"
 )
 _NO_WITH = re.compile(
-    r",? *\b(?:and |but )?(?:with )?(?=without\b|with no\b|negative for|no (?!longer))(?<!there is )(?<!there are )(?<!with )"
+    r",? *\b(?:and |but )?(?:with )?(?=without\b|with no\b|negative for|no (?!longer))(?<!is )(?<!are )(?<!with )(?<!show )(?<!shows )(?<!strate )(?<!strates )(?<!reveal )(?<!reveals )(?<!have )(?<!has )(?<!appear )(?<!appears )"
+    r"(?<!are grossly )(?<!otherwise )"
 )
 _BARE_WITH = re.compile(
     r",? *\b(?:along |together )?with (?!(?:the |its |their |a |distal |catheter |lead |intact )*(?:tips?|leads?|distal|side|"

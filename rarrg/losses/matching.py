@@ -67,7 +67,7 @@ def match(
         ValueError: A count is negative or above the width of ``phrases``.
         RarrgError: Logits or embeddings hold NaN or infinity.
     """
-    batch, queries = logits.shape
+    queries = logits.shape[1]
     cost = matching_cost(logits, embeddings, phrases, probability_weight)
     # The counts ride along (exact in float32), so that a batch costs one synchronisation with the device.
     packed = torch.cat([cost.flatten(1), counts.to(cost).unsqueeze(1)], dim=1).cpu().numpy()
@@ -75,17 +75,20 @@ def match(
     if (sizes < 0).any() or (sizes > phrases.shape[1]).any():
         raise ValueError(f"counts must be between 0 and the {phrases.shape[1]} phrases given, got {sizes.tolist()}")
 
-    pairs = [np.empty((3, 0), dtype=np.int64)]
+    queries_of, phrases_of = [np.empty(0, dtype=np.int64)], [np.empty(0, dtype=np.int64)]
     for image, size in enumerate(sizes):
-        block = packed[image, :-1].reshape(queries, -1)[:, :size]
-        if not np.isfinite(block).all():
+        try:
+            query, phrase = linear_sum_assignment(packed[image, :-1].reshape(queries, -1)[:, :size])
+        except ValueError as error:  # SciPy's word for NaN and infinity
             raise RarrgError(
                 f"matching: {_not_finite(logits, embeddings)} of the batch hold NaN or infinity, first seen in image "
                 f"{image}: look for a broken input, or lower optim.learning_rate"
-            )
-        query, phrase = linear_sum_assignment(block)
-        pairs.append(np.stack([np.full_like(query, image), query, phrase]))
-    return Matches(*torch.from_numpy(np.concatenate(pairs, axis=1)).to(logits.device))
+            ) from error
+        queries_of.append(query)
+        phrases_of.append(phrase)
+    images = np.repeat(np.arange(len(sizes)), np.minimum(sizes, queries))
+    pairs = np.stack([images, np.concatenate(queries_of), np.concatenate(phrases_of)])
+    return Matches(*torch.from_numpy(pairs).to(logits.device))
 
 
 def _not_finite(logits: Tensor, embeddings: Tensor) -> str:

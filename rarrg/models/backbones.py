@@ -212,7 +212,7 @@ def _processor_preprocessing(
         _log.warning("%s: has no image processor; taking mean %s, deviation %s, bicubic", spec, mean, std)
         return Preprocessing(size, mean, std, "bicubic")
     resample = processor.resample
-    interpolation = resample.value if isinstance(resample, InterpolationMode) else _INTERPOLATION.get(resample)
+    interpolation = resample.value if isinstance(resample, InterpolationMode) else _INTERPOLATION.get(resample, "")
     if interpolation not in _INTERPOLATION.values():
         raise RarrgError(f"{spec}: its processor resizes with {resample}; supported are nearest, bilinear and bicubic")
     return Preprocessing(size, _three(processor.image_mean), _three(processor.image_std), interpolation)

@@ -42,7 +42,7 @@ def check_reference(expected: Mapping[str, Any], found: Mapping[str, Any]) -> No
     """Check that a loaded encoder is the one that a reference names.
 
     Args:
-        expected: Reference kept with a trained model, as ``{"spec": .., "size": .., "revision": .., "fingerprint": ..}``.
+        expected: Reference kept with a trained model, as an encoder's ``references()`` or ``reference()`` gives it.
         found: Reference of the encoder that was loaded.
 
     Raises:

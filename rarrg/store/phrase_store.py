@@ -3,49 +3,25 @@
 from __future__ import annotations
 
 import hashlib
-import logging
 import os
 import shutil
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from types import ModuleType
 from typing import Any
 
 import numpy as np
-from tqdm import tqdm
 
 from rarrg.artifacts import MANIFEST, Manifest, read_jsonl, write_jsonl
 from rarrg.errors import RarrgError
-
-logger = logging.getLogger(__name__)
+from rarrg.store.vector_index import VectorIndex, unit
 
 NAME = "phrase-store"
 VERSION = 1
 INDEX = "index.faiss"
 PHRASES = "phrases.jsonl"
 EXAMPLES = 5
-
-PROBES = 8  # cells an IVF index looks into; FAISS' own 1 misses neighbours across a cell's border
-ROUNDING = 1e-6  # by which FAISS' float32 similarities of one vector differ between batch sizes
-GPU_MAX_K = 2048
-CHUNK = 1 << 14
-
-
-def import_faiss() -> ModuleType:
-    """Import FAISS, which comes with an extra of the package.
-
-    Raises:
-        RarrgError: Neither extra is installed.
-    """
-    try:
-        import faiss
-    except ModuleNotFoundError as error:
-        raise RarrgError(
-            "FAISS is not installed: install exactly one of the extras cpu or gpu (`pip install 'rarrg[cpu]'`)"
-        ) from error
-    return faiss
 
 
 @dataclass(frozen=True)
@@ -68,9 +44,7 @@ class StoredPhrase:
         if self.count < 1:
             raise RarrgError(f"phrase store: count of {self.text!r} must be at least 1, got {self.count}")
         if len(self.studies) > EXAMPLES:
-            raise RarrgError(
-                f"phrase store: {self.text!r} has {len(self.studies)} studies, at most {EXAMPLES} are kept"
-            )
+            raise RarrgError(f"phrase store: {self.text!r} has {len(self.studies)} studies, keep at most {EXAMPLES}")
 
     def merge(self, other: StoredPhrase) -> StoredPhrase:
         """The same phrase with the counts of both and the first examples of both."""
@@ -79,10 +53,10 @@ class StoredPhrase:
 
 
 class PhraseStore:
-    """Unit text embeddings in a FAISS index, the phrases they belong to, and the text encoder they came from.
+    """Unit text embeddings in an index, the phrases they belong to, and the text encoder they came from.
 
     On disk it is a folder of ``index.faiss``, ``phrases.jsonl`` and ``manifest.json``. Made by :meth:`build` or
-    :meth:`load`. Searches run on the GPUs where FAISS has them and they hold the index's type, else on the CPU.
+    :meth:`load`.
 
     Attributes:
         phrases: The phrases; an id of :meth:`search` is a place in this list.
@@ -90,12 +64,11 @@ class PhraseStore:
         factory: FAISS factory string of the index.
     """
 
-    def __init__(self, phrases: list[StoredPhrase], index: Any, encoder: dict[str, Any], factory: str) -> None:
+    def __init__(self, phrases: list[StoredPhrase], index: VectorIndex, encoder: dict[str, Any], factory: str) -> None:
         self.phrases = phrases
         self.encoder = encoder
         self.factory = factory
         self._index = index
-        self._searcher: Any = None
         self._sha256: dict[str, str] | None = None
 
     def __len__(self) -> int:
@@ -104,7 +77,7 @@ class PhraseStore:
     @property
     def dim(self) -> int:
         """Dimension of the embeddings."""
-        return int(self._index.d)
+        return self._index.dim
 
     @property
     def checksum(self) -> str:
@@ -124,13 +97,13 @@ class PhraseStore:
             phrases: The phrases, each text once.
             embeddings: Their text embeddings ``[phrases, dim]``, without noise; brought to unit length here.
             encoder: Reference of the text encoder, as its ``reference()`` gives.
-            index: FAISS factory string; ``Flat`` is exact. An IVF index looks into 8 of its cells.
+            index: FAISS factory string; ``Flat`` is exact. An IVF index will look into 8 of its cells.
 
         Raises:
-            RarrgError: No phrases, a text twice, an embedding of length 0 or not finite, another dimension than the
-                encoder's, an unknown factory string, or too few phrases to train the index on.
+            RarrgError: FAISS is not installed; no phrases, or a text twice; an embedding of length 0, not finite or of
+                another dimension than the encoder's; a factory string that FAISS refuses, or too few phrases to train
+                the index on.
         """
-        faiss = import_faiss()
         if not phrases:
             raise RarrgError("phrase store: there are no phrases to build it from")
         seen: set[str] = set()
@@ -138,28 +111,11 @@ class PhraseStore:
             if phrase.text in seen:
                 raise RarrgError(f"phrase store: {phrase.text!r} is given twice; merge its counts first")
             seen.add(phrase.text)
-        vectors = _unit(embeddings, encoder["dim"], phrases)
-        try:
-            made = faiss.index_factory(vectors.shape[1], index, faiss.METRIC_INNER_PRODUCT)
-        except RuntimeError as error:
-            raise RarrgError(f"store.index: FAISS refuses {index!r} ({_tail(error)})") from error
-        if not made.is_trained:
-            try:
-                made.train(vectors)
-            except RuntimeError as error:
-                raise RarrgError(
-                    f"store.index: {index!r} cannot be trained on {len(phrases)} phrases; take Flat or a smaller index "
-                    f"({_tail(error)})"
-                ) from error
-        cells = faiss.try_extract_index_ivf(made)
-        if cells is not None:
-            cells.nprobe = min(PROBES, cells.nlist)
-        store = cls(list(phrases), made, encoder, index)
-        store._append(vectors)
-        return store
+        vectors = unit(embeddings, encoder["dim"], [phrase.text for phrase in phrases])
+        return cls(list(phrases), VectorIndex.build(vectors, index), encoder, index)
 
     def add(self, phrases: Sequence[StoredPhrase], embeddings: np.ndarray) -> None:
-        """Add phrases; the retriever needs no training for it, nor does the index.
+        """Add phrases; neither the retriever nor the index needs training for it.
 
         A new text is appended. A text that the store knows keeps its place and its embedding, and takes the counts and
         example studies of both.
@@ -169,9 +125,9 @@ class PhraseStore:
             embeddings: Their embeddings by the store's text encoder ``[phrases, dim]``.
 
         Raises:
-            RarrgError: An embedding of length 0 or not finite, or of another dimension than the store's.
+            RarrgError: An embedding of length 0, not finite or of another dimension than the store's.
         """
-        vectors = _unit(embeddings, self.dim, phrases)
+        vectors = unit(embeddings, self.dim, [phrase.text for phrase in phrases])
         merged = list(self.phrases)
         places = {phrase.text: place for place, phrase in enumerate(merged)}
         new: list[int] = []
@@ -182,14 +138,15 @@ class PhraseStore:
                 new.append(row)
             else:
                 merged[place] = merged[place].merge(phrase)
-        self._append(vectors[new])
+        self._index.add(vectors[new])
         self.phrases = merged
+        self._sha256 = None
 
     def search(self, queries: np.ndarray, k: int = 1) -> tuple[np.ndarray, np.ndarray]:
         """Find the nearest phrases of each query.
 
-        Best first; of equal similarities the lowest id first. With a ``Flat`` index the result is that of brute force,
-        whatever the batch; another index ranks by its own, approximate similarities.
+        Best first; of equal similarities the lowest id first. With a ``Flat`` index the result is that of brute force;
+        another index ranks by its own, approximate similarities.
 
         Args:
             queries: Semantic embeddings ``[queries, dim]``; brought to unit length here.
@@ -204,30 +161,13 @@ class PhraseStore:
         """
         if k < 1:
             raise RarrgError(f"phrase store: k must be at least 1, got {k}")
-        vectors = _unit(queries, self.dim)
-        k = min(k, len(self))
-        similarities = np.empty((len(vectors), k), dtype=np.float32)
-        ids = np.empty((len(vectors), k), dtype=np.int64)
-        # FAISS cuts ties anywhere, so fetch until the last one fetched is surely worse than the k-th.
-        pending = np.arange(len(vectors))
-        fetch = min(k + 1, len(self))
-        while len(pending):
-            figures, found = self._nearest(vectors[pending], fetch, k)
-            settled = (figures[:, k - 1] - figures[:, -1] > ROUNDING) | (fetch == len(self))
-            for row in np.flatnonzero(settled):
-                place = pending[row]
-                exact = self._exact(vectors[place], figures[row], found[row])
-                order = np.lexsort((found[row], -exact))[:k]
-                similarities[place], ids[place] = exact[order].clip(-1, 1), found[row][order]
-            pending = pending[~settled]
-            fetch = min(2 * fetch, len(self))
-        return similarities, ids
+        return self._index.search(unit(queries, self.dim), min(k, len(self)))
 
     def save(self, folder: Path) -> None:
         """Write the store as a folder, which appears whole or not at all; an earlier store there is replaced.
 
         Raises:
-            RarrgError: The folder exists and holds something else.
+            RarrgError: The path is a file, or a folder that holds something else.
         """
         folder = folder.resolve()
         if folder.is_file():
@@ -235,9 +175,7 @@ class PhraseStore:
         if folder.exists():
             strange = sorted({path.name for path in folder.iterdir()} - {INDEX, PHRASES, MANIFEST})
             if strange:
-                raise RarrgError(
-                    f"{folder}: holds {strange[0]}, which is no part of a phrase store; name another folder"
-                )
+                raise RarrgError(f"{folder}: holds {strange[0]}, no part of a phrase store; name another folder")
         folder.parent.mkdir(parents=True, exist_ok=True)
         temporary = folder.with_name(f".{folder.name}.{os.getpid()}.tmp")
         former = folder.with_name(f".{folder.name}.{os.getpid()}.old")
@@ -264,10 +202,9 @@ class PhraseStore:
             encoder: Reference of the text encoder in use; a store of another encoder is refused.
 
         Raises:
-            RarrgError: A file is missing, changed or malformed; index, phrases and manifest disagree; or the store was
-                built with another text encoder.
+            RarrgError: FAISS is not installed; a file is missing, changed or malformed; index, phrases and manifest
+                disagree; or the store was built with another text encoder.
         """
-        faiss = import_faiss()
         manifest = Manifest.load(folder, NAME, VERSION)
         if set(manifest.sha256) != {INDEX, PHRASES}:
             raise RarrgError(f"{folder / MANIFEST}: must list {INDEX} and {PHRASES}, lists {sorted(manifest.sha256)}")
@@ -281,95 +218,32 @@ class PhraseStore:
                 f"{folder}: was built with text encoder {_described(details['encoder'])}, but the one in use is "
                 f"{_described(encoder)}; take that encoder or build the store again"
             )
-        try:
-            index = faiss.read_index(str(folder / INDEX))
-        except RuntimeError as error:
-            raise RarrgError(f"{folder / INDEX}: is no FAISS index ({_tail(error)})") from error
-        try:
-            rows = read_jsonl(folder / PHRASES)
-            phrases = [StoredPhrase(row["text"], row["count"], tuple(row["studies"])) for row in rows]
-        except KeyError as error:
-            raise RarrgError(f"{folder / PHRASES}: a phrase lacks {error}; build the store again") from error
-        sizes = {INDEX: index.ntotal, PHRASES: len(phrases), MANIFEST: details["count"]}
-        if len(set(sizes.values())) != 1:
-            raise RarrgError(f"{folder}: numbers of phrases disagree: {_listed(sizes)}; build the store again")
-        dims = {INDEX: index.d, MANIFEST: details["dim"], "text encoder": details["encoder"]["dim"]}
-        if len(set(dims.values())) != 1:
-            raise RarrgError(f"{folder}: dimensions disagree: {_listed(dims)}; build the store again")
+        index = VectorIndex.read(folder / INDEX)
+        phrases = _read_phrases(folder / PHRASES)
+        counts = {INDEX: len(index), PHRASES: len(phrases), MANIFEST: details["count"]}
+        if len(set(counts.values())) > 1:
+            raise RarrgError(f"{folder}: numbers of phrases disagree ({_listed(counts)}); build the store again")
+        dims = {INDEX: index.dim, MANIFEST: details["dim"], "text encoder": details["encoder"]["dim"]}
+        if len(set(dims.values())) > 1:
+            raise RarrgError(f"{folder}: dimensions disagree ({_listed(dims)}); build the store again")
         store = cls(phrases, index, details["encoder"], details["index"])
         store._sha256 = manifest.sha256
         return store
 
     def _write(self, folder: Path) -> Manifest:
-        import_faiss().write_index(self._index, str(folder / INDEX))
+        self._index.write(folder / INDEX)
         write_jsonl(folder / PHRASES, (asdict(phrase) for phrase in self.phrases))
         details = {"encoder": self.encoder, "dim": self.dim, "index": self.factory, "count": len(self)}
         manifest = Manifest.of(folder, NAME, VERSION, [INDEX, PHRASES], details)
         manifest.save(folder)
         return manifest
 
-    def _append(self, vectors: np.ndarray) -> None:
-        for start in tqdm(range(0, len(vectors), CHUNK), desc="Index phrases", disable=len(vectors) <= CHUNK):
-            self._index.add(vectors[start : start + CHUNK])
-        self._searcher = self._sha256 = None
 
-    def _nearest(self, vectors: np.ndarray, fetch: int, k: int) -> tuple[np.ndarray, np.ndarray]:
-        """FAISS' own answer, with at least ``k`` phrases for each query."""
-        if self._searcher is None:
-            self._searcher = _on_gpus(self._index)
-        searcher = self._searcher if fetch <= GPU_MAX_K else self._index
-        figures, ids = searcher.search(vectors, fetch)
-        short = ids[:, k - 1] < 0
-        if short.any():
-            figures[short], ids[short] = self._search_every_cell(vectors[short], fetch)
-        if (ids[:, k - 1] < 0).any():
-            raise RarrgError(f"phrase store: index {self.factory!r} finds fewer than {k} phrases; Flat finds all")
-        return figures, ids
-
-    def _search_every_cell(self, vectors: np.ndarray, fetch: int) -> tuple[np.ndarray, np.ndarray]:
-        """The answer of an IVF index whose probed cells hold too few phrases; other indexes have just one answer."""
-        cells = import_faiss().try_extract_index_ivf(self._index)
-        if cells is None:
-            return self._index.search(vectors, fetch)
-        probes, cells.nprobe = cells.nprobe, cells.nlist
-        try:
-            return self._index.search(vectors, fetch)
-        finally:
-            cells.nprobe = probes
-
-    def _exact(self, query: np.ndarray, figures: np.ndarray, ids: np.ndarray) -> np.ndarray:
-        """Similarities in float64, free of the rounding by which FAISS tells equal vectors apart."""
-        if not isinstance(self._index, import_faiss().IndexFlat):
-            return figures.astype(np.float64)
-        return np.multiply(self._index.reconstruct_batch(ids), query, dtype=np.float64).sum(axis=1)
-
-
-def _unit(embeddings: np.ndarray, dim: int, phrases: Sequence[StoredPhrase] | None = None) -> np.ndarray:
-    """Embeddings at unit length, float32 and contiguous; ``phrases`` names them in messages."""
-    vectors = np.ascontiguousarray(embeddings, dtype=np.float32)
-    noun = "queries" if phrases is None else "embeddings"
-    if vectors.ndim != 2 or vectors.shape[1] != dim:
-        raise RarrgError(f"phrase store: {noun} must be [n, {dim}], got {list(vectors.shape)}")
-    if phrases is not None and len(phrases) != len(vectors):
-        raise RarrgError(f"phrase store: {len(phrases)} phrases, but {len(vectors)} embeddings")
-    lengths = np.sqrt(np.einsum("nd,nd->n", vectors, vectors, dtype=np.float64))
-    bad = np.flatnonzero(~np.isfinite(lengths) | (lengths == 0))
-    if len(bad):
-        name = f"query {bad[0]}" if phrases is None else f"the embedding of {phrases[bad[0]].text!r}"
-        raise RarrgError(f"phrase store: {name} is zero or not finite")
-    return np.divide(vectors, lengths[:, None], out=np.empty_like(vectors), casting="same_kind")
-
-
-def _on_gpus(index: Any) -> Any:
-    """A copy of the index on every GPU, or the index itself where there is none or none can hold its type."""
-    faiss = import_faiss()
-    if faiss.get_num_gpus() == 0:
-        return index
+def _read_phrases(path: Path) -> list[StoredPhrase]:
     try:
-        return faiss.index_cpu_to_all_gpus(index)
-    except RuntimeError as error:
-        logger.warning("phrase store: searching on the CPU, as FAISS cannot copy the index to GPU (%s)", _tail(error))
-        return index
+        return [StoredPhrase(row["text"], row["count"], tuple(row["studies"])) for row in read_jsonl(path)]
+    except KeyError as error:
+        raise RarrgError(f"{path}: a phrase lacks {error}; build the store again") from error
 
 
 def _described(encoder: dict[str, Any]) -> str:
@@ -378,8 +252,3 @@ def _described(encoder: dict[str, Any]) -> str:
 
 def _listed(figures: dict[str, int]) -> str:
     return ", ".join(f"{name} {figure}" for name, figure in figures.items())
-
-
-def _tail(error: RuntimeError) -> str:
-    """The part of a FAISS message after the C++ signature and place."""
-    return str(error).rsplit(".cpp:", 1)[-1].split(": ", 1)[-1].strip()

@@ -9,7 +9,7 @@ from rarrg.data.mimic_cxr import position_of, read
 from rarrg.errors import RarrgError
 from rarrg.types import Study, View
 
-METADATA = """dicom_id,subject_id,study_id,PerformedProcedureStepDescription,ViewPosition,Rows,ViewCodeSequence_CodeMeaning
+METADATA = """dicom_id,subject_id,study_id,StudyDescription,ViewPosition,Rows,ViewCodeSequence_CodeMeaning
 aa-1,10000032,50000001,CHEST (PA AND LAT),PA,3056,postero-anterior
 bb-2,11000001,50000002,CHEST (PORTABLE AP),AP,3056,antero-posterior
 aa-3,10000032,50000001,CHEST (PA AND LAT),LATERAL,3056,lateral

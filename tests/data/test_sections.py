@@ -6,22 +6,27 @@ from hypothesis import strategies as st
 
 from rarrg.data.sections import Section, extract_sections, one_line, split_sections
 
-REPORT = """                                 FINAL REPORT
- EXAMINATION:  Chest radiograph
- 
- INDICATION:  ___M with cough
- 
- COMPARISON:  None.
- 
- FINDINGS: 
- 
- The lungs are clear.  There is no pleural
- effusion.
- 
- IMPRESSION: 
- 
- No acute process.
-"""  # noqa: W293 (a space on empty lines, as in the data set)
+# Empty lines hold one space and a header may end in one, as in the data set.
+REPORT = "\n".join(
+    [
+        "                                 FINAL REPORT",
+        " EXAMINATION:  Chest radiograph",
+        " ",
+        " INDICATION:  ___M with cough",
+        " ",
+        " COMPARISON:  None.",
+        " ",
+        " FINDINGS: ",
+        " ",
+        " The lungs are clear.  There is no pleural",
+        " effusion.",
+        " ",
+        " IMPRESSION: ",
+        " ",
+        " No acute process.",
+        "",
+    ]
+)
 
 
 def names(report: str) -> list[str]:
@@ -177,7 +182,7 @@ def test_last_paragraph_is_what_follows_the_first_empty_line_of_the_last_section
     report = "A\n \n INDICATION: Cough.\n \n COMPARISON: None.\n \n The lungs are clear.\n \n No effusion."
     assert split_sections(report)[-2:] == [
         Section("comparison", "None."),
-        Section("last_paragraph", "The lungs are clear.\n \n No effusion."),
+        Section("last_paragraph", " The lungs are clear.\n \n No effusion."),
     ]
     assert extract_sections(report)["last_paragraph"] == "The lungs are clear.\n \n No effusion."
 

@@ -190,9 +190,9 @@ def test_a_fragment_opens_the_page_with_a_phrase_shown(tmp_path: Path):
     report = make_report()
     maps = {"frontal": np.random.default_rng(0).random((2, 5, 4)), "lateral": np.ones((1, 5, 4))}
     (tmp_path / "page.html").write_text(render(report, images_of(report), maps), encoding="utf-8")
-    options = "--headless --no-sandbox --disable-gpu --disable-background-networking --no-first-run --dump-dom".split()
+    options = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-first-run"]
     dump = subprocess.run(
-        [browser, *options, f"--user-data-dir={tmp_path / 'profile'}", f"file://{tmp_path / 'page.html'}#sentence-1"],
+        [browser, *options, "--dump-dom", f"--user-data-dir={tmp_path / 'profile'}", f"file://{tmp_path / 'page.html'}#sentence-1"],
         capture_output=True, text=True, timeout=60, check=True,
     ).stdout  # fmt: skip
     page = Page(dump)
