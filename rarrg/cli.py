@@ -15,6 +15,7 @@ from jsonargparse import ActionConfigFile, ArgumentError, ArgumentParser
 from rarrg import __version__
 from rarrg.config import TrainConfig
 from rarrg.errors import RarrgError
+from rarrg.memory import keep_freed_memory
 
 USAGE = f"""rarrg {__version__}: chest X-ray reports by phrase retrieval
 
@@ -169,6 +170,7 @@ def main(argv: Sequence[str] | None = None, prog: str | None = None) -> int:
         return 0
     logging.basicConfig(format="%(message)s")
     logging.getLogger("rarrg").setLevel(logging.INFO)
+    keep_freed_memory()
     command, *rest = argv
     try:
         if command not in COMMANDS:

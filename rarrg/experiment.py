@@ -222,7 +222,7 @@ def _summary(
     figures = {name: round(float(value), 4) for name, value in trainer.validate(module, data, verbose=False)[0].items()}
     if test:
         loader = data.test_loader(test)
-        retrieved = [ids for batch in trainer.predict(module, loader) for ids in batch]
+        retrieved = [ids for batch in trainer.predict(module, loader) or [] for ids in batch]
         figures["test/images"] = len(retrieved)
         figures["test/distinct_phrases"] = len(np.unique(np.concatenate(retrieved)))
         figures["test/phrases_per_image"] = round(sum(map(len, retrieved)) / len(retrieved), 4)

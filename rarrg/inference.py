@@ -12,16 +12,14 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tqdm.auto import tqdm
 
+import rarrg
 from rarrg.artifacts import atomic_write, read_json, write_json, write_text
 from rarrg.errors import ImageError, RarrgError
 from rarrg.types import Position, Report
-
-if TYPE_CHECKING:
-    from rarrg.pipeline import ReportGenerator
 
 COLUMNS = ("id", "frontal", "lateral")
 VIEWS: tuple[Position, ...] = ("frontal", "lateral")
@@ -31,13 +29,13 @@ VIEWS: tuple[Position, ...] = ("frontal", "lateral")
 class InferOptions:
     """What to infer from, and where the results go.
 
-    Attributes:
+    Args:
         frontal: Frontal image of a single study.
         lateral: Lateral image of a single study.
-        model: Model folder, or a model of the Hugging Face hub.
+        model: Model folder, or ORG/NAME of a model on the Hugging Face hub.
         store: Phrase store to use in place of the model's own.
-        threshold: Selection probability in (0, 1); None takes the model's.
-        device: ``auto``, ``cpu`` or ``cuda``.
+        threshold: Selection probability in (0, 1) above which a query retrieves its phrase; null takes the model's.
+        device: auto (a GPU if there is one), cpu or cuda.
         out: JSON of the report; with ``input``, JSON Lines of all reports.
         html: HTML page of a single study.
         attention: NPZ of a single study's attention maps, one array ``[phrases, height, width]`` a view.
@@ -90,10 +88,15 @@ def infer(options: InferOptions, say: Callable[[str], None] = print) -> int:
     return _infer_list(options, options.input, say)
 
 
-def _generator(options: InferOptions) -> ReportGenerator:
-    from rarrg.pipeline import ReportGenerator
-
-    return ReportGenerator.from_pretrained(
+def _generator(options: InferOptions) -> rarrg.ReportGenerator:
+    # Training writes to runs/, so a missing runs/demo is a model not yet made, never one to look for on the hub.
+    is_hub_name = options.model.count("/") == 1 and not options.model.startswith((".", "/", "~", "runs/"))
+    if not is_hub_name and not Path(options.model).expanduser().is_dir():
+        raise RarrgError(
+            f"{options.model}: no such model folder; make one with `python train.py --config demo.yaml` or "
+            "`make demo`, or name another with --model"
+        )
+    return rarrg.ReportGenerator.from_pretrained(
         options.model, store=options.store, threshold=options.threshold, device=options.device
     )
 
@@ -130,8 +133,9 @@ def _infer_one(options: InferOptions, say: Callable[[str], None]) -> None:
     if options.attention is not None:
         import numpy as np
 
+        maps: dict[str, Any] = {str(position): values for position, values in attention.items()}
         with _writing(options.attention), atomic_write(options.attention) as path, path.open("wb") as file:
-            np.savez_compressed(file, **{str(position): maps for position, maps in attention.items()})
+            np.savez_compressed(file, **maps)
         say(f"Wrote {options.attention}")
 
 
@@ -190,7 +194,7 @@ def _append(path: Path, row: dict[str, Any]) -> None:
             file.write(json.dumps(row, ensure_ascii=False) + "\n")
 
 
-def _resume(out: Path, generator: ReportGenerator) -> set[str]:
+def _resume(out: Path, generator: rarrg.ReportGenerator) -> set[str]:
     """Ids of the studies that ``out`` holds already; a torn last line is cut off it.
 
     Raises:

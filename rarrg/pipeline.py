@@ -17,7 +17,7 @@ from rarrg.config import EncoderConfig
 from rarrg.data.images import read_image
 from rarrg.errors import RarrgError
 from rarrg.models.reference import check_reference
-from rarrg.models.retriever import PhraseRetriever, select_queries
+from rarrg.models.retriever import PhraseRetriever, model_folder, select_queries
 from rarrg.models.vision import FusedEncoder, load_fused
 from rarrg.report.join import join_phrases
 from rarrg.store.phrase_store import PhraseStore
@@ -115,21 +115,24 @@ class ReportGenerator:
         retriever, info = PhraseRetriever.from_pretrained(folder)
         store_folder = Path(store) if store is not None else folder / "store"
         if not store_folder.is_dir():
-            raise RarrgError(f"{store_folder}: no phrase store; name its folder with --store, or train the model again")
+            raise RarrgError(f"{store_folder}: no phrase store here; name the folder of one with --store")
         phrases = PhraseStore.load(store_folder, info.text)
         encoder = load_fused([EncoderConfig(ref["spec"], ref["size"], ref["revision"]) for ref in info.vision])
         for expected, found in zip(info.vision, encoder.references(), strict=True):
             check_reference(expected, found)
+        is_local = Path(model).expanduser().is_dir()
         return cls(
             encoder,
             retriever,
             phrases,
             info.threshold if threshold is None else threshold,
             place,
-            {"name": Path(model).resolve().name if Path(model).is_dir() else str(model),
-             "sha256": sha256_of(folder / "model.safetensors")},
-            {"name": store_folder.resolve().name, "sha256": phrases.checksum, "phrases": len(phrases)},
-        )  # fmt: skip
+            {
+                "name": folder.resolve().name if is_local else str(model),
+                "sha256": sha256_of(folder / "model.safetensors"),
+            },
+            {"name": store_folder.resolve().name, "sha256": phrases.checksum},
+        )
 
     def __call__(self, frontal: str | Path | None = None, lateral: str | Path | None = None) -> Report:
         """Write the report of one study.
@@ -185,6 +188,7 @@ class ReportGenerator:
         logits = output.logits.float()
         selected = select_queries(logits, self.threshold)
         similarities, ids = self.store.search(output.embeddings[selected].float().cpu().numpy())
+        passed = (logits.sigmoid() > self.threshold).any(dim=1).tolist()
         probabilities = logits.sigmoid().cpu().numpy()
         attention = None if output.attention is None else output.attention.float().cpu().numpy()
 
@@ -199,7 +203,7 @@ class ReportGenerator:
             if attention is not None:
                 maps = attention[row, [phrase.query for phrase in phrases]]
                 maps = maps / maps.sum(axis=(1, 2), keepdims=True)
-            retrievals.append(Retrieval(phrases, not bool((probabilities[row] > self.threshold).any()), maps))
+            retrievals.append(Retrieval(phrases, not passed[row], maps))
         return retrievals
 
     def _phrases(

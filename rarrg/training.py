@@ -56,6 +56,8 @@ class RetrieverModule(L.LightningModule):
         seed: Seed of noise and dropout.
     """
 
+    phrase_table: Tensor
+
     def __init__(
         self,
         retriever: PhraseRetriever,
@@ -186,7 +188,7 @@ class LastCheckpoint(Callback):
         trainer: L.Trainer,
         pl_module: L.LightningModule,
         outputs: Tensor | Mapping[str, Any] | None,
-        batch: Any,  # noqa: ANN401 (Lightning's signature)
+        batch: Any,
         batch_idx: int,
     ) -> None:
         """Save within an epoch; its last step is left to the end of the epoch."""

@@ -14,8 +14,9 @@ ROOT = Path(__file__).resolve().parents[1]
 
 
 def test_train_py_takes_a_bare_config_name_and_overrides_without_a_subcommand() -> None:
+    argv = ["--config", "mimic.yaml", "--data.root", "d", "--optim.clip=0.5", "--print_config"]
     done = subprocess.run(
-        [sys.executable, "train.py", "--config", "mimic.yaml", "--data.root", "d", "--optim.clip=0.5", "--print_config"],
+        [sys.executable, "train.py", *argv],
         cwd=ROOT,
         capture_output=True,
         text=True,

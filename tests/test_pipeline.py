@@ -50,11 +50,6 @@ def build_model(root: Path) -> Path:
     torch.manual_seed(1)
     config = RetrieverConfig(queries=9, layers=2, dim=16, heads=2, feedforward=32)
     retriever = PhraseRetriever(encoder.channels, TEXT["dim"], config)
-    with torch.no_grad():
-        # Untrained, every image gives nearly the same logits near 0; spread them around the threshold.
-        for name, parameter in retriever.named_parameters():
-            if parameter.dim() > 1:
-                parameter.mul_(2.0 if "query" in name or "queries" in name else 1.5)
     info = ModelInfo(
         retriever=dataclasses.asdict(config),
         channels=encoder.channels,
@@ -148,7 +143,7 @@ def test_without_a_query_above_the_threshold_the_most_probable_one_is_taken_and_
     found = strict.retrieve(image)
     assert found.below_threshold
     assert [(phrase.text, phrase.query) for phrase in found.phrases] == [(text, query)]
-    assert with_threshold(generate, 0.9999).__call__(frontal, lateral).below_threshold == ("frontal", "lateral")
+    assert with_threshold(generate, 0.9999)(frontal, lateral).below_threshold == ("frontal", "lateral")
 
 
 def test_attention_is_the_map_of_each_phrases_query(generate: ReportGenerator):
@@ -164,9 +159,11 @@ def test_attention_is_the_map_of_each_phrases_query(generate: ReportGenerator):
 
 
 def test_a_batch_gives_what_single_images_give(generate: ReportGenerator):
-    loose = with_threshold(generate, 0.3)
+    loose = with_threshold(generate, 0.1)
     images = [np.random.default_rng(seed).integers(0, 256, (20 + seed, 60), dtype=np.uint8) for seed in range(4)]
-    for image, found in zip(images, loose.retrieve_batch(images, need_attention=True), strict=True):
+    together = loose.retrieve_batch(images, need_attention=True)
+    assert max(len(found.phrases) for found in together) > 1
+    for image, found in zip(images, together, strict=True):
         alone = loose.retrieve(image, need_attention=True)
         assert [(phrase.text, phrase.query) for phrase in found.phrases] == [
             (phrase.text, phrase.query) for phrase in alone.phrases
@@ -176,7 +173,7 @@ def test_a_batch_gives_what_single_images_give(generate: ReportGenerator):
 
 def test_report_of_both_views(generate: ReportGenerator, frontal: Path, lateral: Path):
     report, images, attention = generate.explain(frontal, lateral)
-    assert generate(frontal=frontal, lateral=lateral) == report
+    assert generate(frontal=frontal, lateral=lateral).text == report.text
     assert list(report.phrases) == ["frontal", "lateral"]
     assert images["lateral"].shape == (30, 70)
     for position in ("frontal", "lateral"):
@@ -259,7 +256,7 @@ def test_missing_folders_say_what_to_do(model: Path, tmp_path: Path):
     with pytest.raises(RarrgError, match="empty"):
         ReportGenerator.from_pretrained(tmp_path / "empty", device="cpu")
     shutil.copytree(model, tmp_path / "storeless", ignore=shutil.ignore_patterns("store"))
-    with pytest.raises(RarrgError, match=r"storeless.store: no phrase store"):
+    with pytest.raises(RarrgError, match=r"storeless.store: no phrase store here"):
         ReportGenerator.from_pretrained(tmp_path / "storeless", device="cpu")
 
 

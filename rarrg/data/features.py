@@ -61,7 +61,7 @@ class FeatureCache:
     def _index(self, shard: str, keys: Sequence[str]) -> None:
         self._rows.update({key: (shard, row) for row, key in enumerate(keys)})
 
-    def build(self, views: Sequence[View], device: torch.device, batch_size: int = 16) -> None:
+    def build(self, views: Sequence[View], device: torch.device, batch_size: int = 8) -> None:
         """Compute what is missing, shard by shard.
 
         Args:

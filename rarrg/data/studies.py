@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from rarrg import __version__
 from rarrg.config import DataConfig
 from rarrg.data import iu_xray, mimic_cxr, phantom
 from rarrg.errors import RarrgError
@@ -34,7 +35,10 @@ def read_studies(config: DataConfig, seed: int) -> list[Study]:
         RarrgError: The folder is missing or of another layout.
     """
     if config.source == "phantom":
-        folder = Path(config.cache) / "phantom" / f"seed{seed}-{config.phantom_studies}"
+        # The version is part of the name: another version may draw otherwise.
+        folder = Path(config.cache) / "phantom" / f"{__version__}-seed{seed}-{config.phantom_studies}"
+        if (folder / "studies.jsonl").is_file():
+            return phantom.read(folder)
         return phantom.draw_studies(folder, config.phantom_studies, seed)
     assert config.root is not None  # checked by DataConfig
     root = Path(config.root)

@@ -8,19 +8,29 @@ from __future__ import annotations
 
 import re
 
-DEGREES = frozenset(
-    "mild minimal moderate severe small large tiny slight subtle trace mildly minimally moderately severely slightly "
-    "marked markedly huge massive vague faint borderline extensive significant prominent low numerous multiple several "
-    "few single scattered subcentimeter mild-to-moderate".split()
+from rarrg.extract.lexicon import words
+
+DEGREES = words(
+    """
+    mild minimal moderate severe small large tiny slight subtle trace mildly minimally moderately severely slightly
+    marked markedly huge massive vague faint borderline extensive significant prominent low numerous multiple
+    several few single scattered subcentimeter mild-to-moderate
+    """
 )
-_AGES = frozenset("old remote healed healing chronic acute subacute".split())
-_KINDS = frozenset(
-    "patchy streaky linear hazy focal diffuse dense calcified noncalcified nodular rounded round coarse reticular "
-    "reticulonodular ill-defined well-circumscribed interstitial subsegmental platelike bandlike discoid confluent "
-    "bibasilar biapical basilar apical perihilar retrocardiac hilar mediastinal lingular suprahilar infrahilar".split()
+_AGES = words("old remote healed healing chronic acute subacute")
+_KINDS = words(
+    """
+    patchy streaky hazy focal diffuse dense calcified noncalcified rounded round coarse ill-defined well-
+    circumscribed confluent lobar segmental
+    """
 )
-_SIDES = frozenset("left right bilateral".split())
-_LEVELS = frozenset("upper middle mid lower lobe lung midlung zone base basilar apex apical hilar".split())
+_SIDES = words("left right bilateral")
+_LEVELS = words(
+    """
+    upper middle mid lower lobe lung midlung zone base basilar apex apical hilar bibasilar biapical perihilar
+    retrocardiac mediastinal lingular suprahilar infrahilar
+    """
+)
 
 _Rewrite = tuple[re.Pattern[str], str]
 
@@ -29,7 +39,10 @@ def _rewrites(*pairs: tuple[str, str]) -> tuple[_Rewrite, ...]:
     return tuple((re.compile(pattern), text) for pattern, text in pairs)
 
 
-_DEGREE = r"(?P<d>(?:(?:mild|mildly|minimal|minimally|moderate|moderately|severe|severely|slight|slightly|marked|markedly|stable|borderline|significant|significantly|mild to moderate|moderate to severe) )?)"
+_DEGREE = (
+    r"(?P<d>(?:(?:mild|mildly|minimal|minimally|moderate|moderately|severe|severely|slight|slightly"
+    r"|marked|markedly|stable|borderline|significant|significantly|mild to moderate|moderate to severe) )?)"
+)
 _NOUN_DEGREE = {
     "mildly ": "mild ",
     "minimally ": "minimal ",
@@ -43,14 +56,26 @@ _ADVERB_DEGREE = {noun: adverb for adverb, noun in _NOUN_DEGREE.items() if noun 
 
 _WORDS = _rewrites(
     (r"\b(?:a|an|some) (?=\w)", ""),
-    (r"^(?P<neg>no |possible )?(?:the|this|these|that|those|its|both|any) ", r"\g<neg>"),
+    (r"^(?P<neg>no |possible )?(?:the|this|these|that|those|its|any) ", r"\g<neg>"),
+    (r"^(?P<neg>no |possible )?both (?=lungs)", r"\g<neg>"),
+    (r"\bboth costophrenic", "bilateral costophrenic"),
     (r"\b(?:visualized|visualised|visible|identifiable|discernible|discernable|demonstrable) (?=\w)", ""),
-    (r"\b(?:osseous|skeletal) (?:structures?|thorax)\b|\bbony (?:structures?|thorax|skeleton)\b|\bbone structures?\b", "bony structures"),
+    (
+        r"\b(?:osseous|skeletal) (?:structures?|thorax)\b|\bbony (?:structures?|thorax|skeleton)\b"
+        r"|\bbone structures?\b",
+        "bony structures",
+    ),
     (r"\b(?:osseous|skeletal|bone) (?=abnormalit|finding|lesion|process|injur|disease|fracture|patholog)", "bony "),
     (r"\b(?:pulmonary|lung) vasculatures?\b", "pulmonary vascularity"),
+    (r"\b(?:areas?|foci|focus) of (?=\w)", ""),
     (r"\bcostophrenic angles?\b", "costophrenic angle"),
+    (r"(?<!pleural )(?<!pericardial )(?<!joint )(?<!knee )(?<!subpulmonic )\beffusion(s?)\b", r"pleural effusion\1"),
+    (r"\b(?:mildly|slightly) (?:enlarged )?borderline\b", "borderline"),
     (r"\bdegenerative change\b", "degenerative changes"),
-    (r"\b(arthritic|postsurgical|postoperative|atherosclerotic|emphysematous|fibrotic|sclerotic) change\b", r"\1 changes"),
+    (
+        r"\b(arthritic|postsurgical|postoperative|atherosclerotic|emphysematous|fibrotic|sclerotic) change\b",
+        r"\1 changes",
+    ),
     (r"\bend ?plate\b", "endplate"),
     (r"\b(?:disk)\b", "disc"),
     (r"\b(?:cardiac|heart) shadow\b", "cardiac silhouette"),
@@ -65,39 +90,136 @@ _WORDS = _rewrites(
     (r"\b(upper|lower|middle) lobes? of the (left|right) lung\b", r"\2 \1 lobe"),
     (r"\b(left|right) lung,? (upper|lower|middle) lobe\b", r"\1 \2 lobe"),
     (r"\bbilaterally symmetric\b", "symmetric"),
-    (r"\b(in|of|at|within|over) (?=(?:left|right|mid|upper|lower|thoracic|lumbar|cervical|descending|ascending|aortic|lung|"
-     r"lingula|spine|bilateral (?:lung|hil|apic)|bony|medial|lateral|anterior|posterior)\b)", r"\1 the "),
+    (
+        r"\b(in|of|at|within|over) (?=(?:left|right|mid|upper|lower|thoracic|lumbar|cervical|descending"
+        r"|ascending|aortic|lung|"
+        r"lingula|spine|bilateral (?:lung|hil|apic)|bony|medial|lateral|anterior|posterior)\b)",
+        r"\1 the ",
+    ),
     (r"\b(of|in|throughout|within|involving|along) the the\b", r"\1 the"),
 )
 
 _FORMS = _rewrites(
     # heart
-    (rf"^(?P<n>no |possible )?{_DEGREE}(?:enlarged heart(?: size)?|enlargement of the heart(?: size)?|cardiac enlargement|heart(?: size)? enlargement|enlarged cardiac size|large heart|prominent heart size|cardiomegaly)(?P<t> .*)?$", "{n}{d:noun}cardiomegaly{t}"),
-    (rf"^(?P<n>no |possible )?{_DEGREE}(?:enlargement of the cardiac silhouette|cardiac silhouette enlargement)$", "{n}{d:adverb}enlarged cardiac silhouette"),
-    (rf"^(?P<n>no |possible )?{_DEGREE}(?:mediastinal widening|widening of the mediastinum|widened mediastinum)$", "{n}{d:noun}mediastinal widening"),
+    (
+        rf"^(?P<n>no |possible )?{_DEGREE}(?:enlarged heart(?: size)?|enlargement of the heart(?: size)?"
+        rf"|cardiac enlargement|heart(?: size)? enlargement|enlarged cardiac size|large heart"
+        rf"|prominent heart size|heart(?: size)? enlarged|cardiomegaly)(?: size| in size)?(?P<t> .*)?$",
+        "{n}{d:noun}cardiomegaly{t}",
+    ),
+    (rf"^(?P<n>no |possible )?(?:heart|heart size) {_DEGREE}enlarged(?: in size)?$", "{n}{d:noun}cardiomegaly"),
+    (
+        rf"^(?P<n>no |possible )?{_DEGREE}(?:enlargement of the cardiac silhouette|cardiac silhouette enlargement)$",
+        "{n}{d:adverb}enlarged cardiac silhouette",
+    ),
+    (
+        rf"^(?P<n>no |possible )?{_DEGREE}(?:mediastinal widening|widening of the mediastinum|widened mediastinum)$",
+        "{n}{d:noun}mediastinal widening",
+    ),
     # lungs
-    (r"^(?:decreased|diminished|reduced|shallow) lung volumes?$|^low (?:lung|inspiratory) volumes?(?: bilaterally)?$|^lung volumes? (?:are )?low$", "low lung volumes"),
+    (
+        r"^(?:decreased|diminished|reduced|shallow) lung volumes?$|^low(?:er)? (?:lung"
+        r"|inspiratory) volumes?(?: bilaterally)?$|^lung volumes? (?:are )?low$",
+        "low lung volumes",
+    ),
     (rf"^(?P<n>no |possible )?{_DEGREE}(?:low|decreased) lung volumes?$", "{n}{d:adverb}low lung volumes"),
-    (rf"^(?P<n>no |possible )?{_DEGREE}hyper(?P<k>inflat|expan|aerat)(?:ion|sion|ed|ded)(?: of)?(?: both)?(?: the)? lungs?(?: bilaterally)?$", "{n}{d:adverb}hyper{k:ed} lungs"),
-    (rf"^(?P<n>no |possible )?{_DEGREE}(?:pulmonary |lung |bilateral )?hyper(?P<k>inflat|expan|aerat)(?:ion|sion)$", "{n}{d:adverb}hyper{k:ed} lungs"),
-    (rf"^(?P<n>no |possible )?{_DEGREE}hypo(?P<k>inflat|aerat|ventilat)(?:ion|ed)(?: of)?(?: the)?(?: lungs?)?(?: bilaterally)?$", "{n}{d:adverb}hypo{k:ed} lungs"),
+    (
+        rf"^(?P<n>no |possible )?{_DEGREE}hyper(?P<k>inflat|expan|aerat)(?:ion|sion|ed"
+        rf"|ded)(?: of)?(?: both)?(?: the)? lungs?(?: bilaterally)?$",
+        "{n}{d:adverb}hyper{k:ed} lungs",
+    ),
+    (
+        rf"^(?P<n>no |possible )?{_DEGREE}(?:pulmonary |lung |bilateral )?hyper(?P<k>inflat|expan"
+        rf"|aerat)(?:ion|sion)$",
+        "{n}{d:adverb}hyper{k:ed} lungs",
+    ),
+    (
+        rf"^(?P<n>no |possible )?{_DEGREE}hypo(?P<k>inflat|aerat|ventilat)(?:ion"
+        rf"|ed)(?: of)?(?: the)?(?: lungs?)?(?: bilaterally)?$",
+        "{n}{d:adverb}hypo{k:ed} lungs",
+    ),
     # diaphragm
-    (rf"^(?P<n>no |possible )?{_DEGREE}(?P<a>chronic |asymmetric |relative |chronic asymmetric )?(?:elevation of(?: the)?|elevated) (?P<s>left|right) (?:hemi)?diaphragm(?P<t> .*)?$", "{n}{d:adverb}{a}elevated {s} hemidiaphragm{t}"),
-    (rf"^(?P<n>no |possible )?{_DEGREE}(?P<s>left|right) hemidiaphragm(?:atic)? elevation$", "{n}{d:adverb}elevated {s} hemidiaphragm"),
-    (rf"^(?P<n>no |possible )?{_DEGREE}(?:(?:flattening|flattened) (?:of )?(?:the |both |bilateral )*(?:hemi)?diaphragms?|diaphragmatic flattening)$", "{n}{d:adverb}flattened diaphragms"),
+    (
+        rf"^(?P<n>no |possible )?{_DEGREE}(?P<a>chronic |asymmetric |relative "
+        rf"|chronic asymmetric )?(?:elevation(?: of)?(?: the)?|elevated) (?P<s>left"
+        rf"|right) (?:hemi)?diaphragm(?P<t> .*)?$",
+        "{n}{d:adverb}{a}elevated {s} hemidiaphragm{t}",
+    ),
+    (
+        rf"^(?P<n>no |possible )?{_DEGREE}(?P<s>left|right) hemidiaphragm(?:atic)? elevation$",
+        "{n}{d:adverb}elevated {s} hemidiaphragm",
+    ),
+    (
+        rf"^(?P<n>no |possible )?{_DEGREE}(?:(?:flattening|flattened) (?:of )?(?:the |both "
+        rf"|bilateral )*(?:hemi)?diaphragms?|(?:hemi)?diaphragm(?:atic)? flattening)$",
+        "{n}{d:adverb}flattened diaphragms",
+    ),
+    (
+        r"^(?P<n>no |possible )?(?P<d>)(?P<s>left|right) (?:hemi)?diaphragm(?:atic)? eventration$",
+        "{n}eventration of the {s} hemidiaphragm",
+    ),
+    (
+        rf"^(?P<n>no |possible )?{_DEGREE}(?P<a>chronic )?(?:(?P<s1>left|right"
+        rf"|bilateral) costophrenic angle blunting|(?:blunted|blunting(?: of)?)(?: the)? (?P<s2>left|right"
+        rf"|bilateral) costophrenic angle)$",
+        "{n}{d:noun}{a}blunting of the {s1}{s2} costophrenic angle",
+    ),
+    (
+        rf"^(?P<n>no |possible )?{_DEGREE}(?:costophrenic angle blunting|(?:blunted"
+        rf"|blunting(?: of)?)(?: the)? costophrenic angle)$",
+        "{n}{d:noun}blunting of the costophrenic angle",
+    ),
     # aorta
-    (rf"^(?P<n>no |possible )?{_DEGREE}tortuosity of(?: the)? (?P<a>(?:descending |ascending |thoracic )*)aorta$", "{n}{d:adverb}tortuous {a}aorta"),
+    (
+        rf"^(?P<n>no |possible )?{_DEGREE}tortuosity of(?: the)? (?P<a>(?:descending |ascending |thoracic )*)aorta$",
+        "{n}{d:adverb}tortuous {a}aorta",
+    ),
     (rf"^(?P<n>no |possible )?{_DEGREE}aortic tortuosity$", "{n}{d:adverb}tortuous aorta"),
-    (rf"^(?P<n>no |possible )?{_DEGREE}(?P<k>atherosclerotic )?(?:calcifications?|calcific changes) (?:of|in|within|involving)(?: the)? (?P<a>thoracic )?aorta$", "{n}{d:noun}{k}calcifications of the {a}aorta"),
-    (rf"^(?P<n>no |possible )?{_DEGREE}(?P<k>atherosclerotic )?aortic (?P<k2>atherosclerotic )?calcifications?$", "{n}{d:noun}{k}{k2}calcifications of the aorta"),
-    (rf"^(?P<n>no |possible )?{_DEGREE}atherosclerotic (?:changes|disease) (?:of|in|involving)(?: the)? (?P<a>(?:thoracic )?)aorta$", "{n}{d:noun}atherosclerotic changes of the {a}aorta"),
+    (
+        rf"^(?P<n>no |possible )?{_DEGREE}(?P<k>atherosclerotic )?(?:calcifications?|calcific changes) (?:of"
+        rf"|in|within|involving)(?: the)? (?P<a>thoracic )?aorta$",
+        "{n}{d:noun}{k}calcifications of the {a}aorta",
+    ),
+    (
+        rf"^(?P<n>no |possible )?{_DEGREE}(?P<k>atherosclerotic )?aortic (?P<k2>atherosclerotic )?calcifications?$",
+        "{n}{d:noun}{k}{k2}calcifications of the aorta",
+    ),
+    (
+        rf"^(?P<n>no |possible )?{_DEGREE}atherosclerotic (?:changes|disease) (?:of|in"
+        rf"|involving)(?: the)? (?P<a>(?:thoracic )?)aorta$",
+        "{n}{d:noun}atherosclerotic changes of the {a}aorta",
+    ),
     # spine
-    (rf"^(?P<n>no |possible )?{_DEGREE}(?P<m>multilevel |diffuse |endplate |chronic )?(?P<p>(?:mid |lower |upper |mid to lower )?(?:thoracic |lumbar |thoracolumbar |cervical |midthoracic )*spin(?:e|al)) degenerative (?P<k>endplate |disc )?(?P<h>changes|disease)$", "{n}{d:noun}{m}degenerative {k}{h} of the {p:spine}"),
-    (rf"^(?P<n>no |possible )?{_DEGREE}(?P<m>multilevel |diffuse |chronic |early )?degenerative (?P<k>endplate |disc |bony )?(?P<h>changes|disease)(?: (?:of|in|within|throughout|involving|along|about|at))?(?: the)? (?P<p>(?:mid |lower |upper |mid to lower |visualized )?(?:thoracic |lumbar |thoracolumbar |cervical |midthoracic )*(?:spine|bony structures|shoulders?|vertebrae))$", "{n}{d:noun}{m}degenerative {k}{h} of the {p}"),
-    (rf"^(?P<n>no |possible )?{_DEGREE}(?P<w>dextroscoliosis|levoscoliosis|scoliosis|kyphosis|spondylosis|dextrocurvature|levocurvature|osteophytes|curvature)(?: (?:of|in|involving|within|throughout))?(?: the)? (?P<p>(?:mid |lower |upper |midthoracic )?(?:thoracic |lumbar |thoracolumbar |cervical )*spine)$", "{n}{d:noun}{w} of the {p}"),
-    (r"^(?P<n>no |possible )?(?P<d>)thoracic spine (?P<w>spondylosis|scoliosis|kyphosis|osteophytes)$", "{n}{w} of the thoracic spine"),
+    (
+        rf"^(?P<n>no |possible )?{_DEGREE}(?P<m>multilevel |diffuse |endplate |chronic )?(?P<p>(?:mid "
+        rf"|lower |upper |mid to lower )?(?:thoracic |lumbar |thoracolumbar |cervical "
+        rf"|midthoracic )*spin(?:e|al)) degenerative (?P<k>endplate |disc )?(?P<h>changes|disease)$",
+        "{n}{d:noun}{m}degenerative {k}{h} of the {p:spine}",
+    ),
+    (
+        rf"^(?P<n>no |possible )?{_DEGREE}(?P<m>multilevel |diffuse |chronic "
+        rf"|early )?degenerative (?P<k>endplate |disc |bony )?(?P<h>changes|disease)(?: (?:of|in|within"
+        rf"|throughout|involving|along|about|at))?(?: the)? (?P<p>(?:mid |lower |upper |mid to lower "
+        rf"|visualized )?(?:thoracic |lumbar |thoracolumbar |cervical |midthoracic )*(?:spine"
+        rf"|bony structures|shoulders?|vertebrae))$",
+        "{n}{d:noun}{m}degenerative {k}{h} of the {p}",
+    ),
+    (
+        rf"^(?P<n>no |possible )?{_DEGREE}(?P<w>dextroscoliosis|levoscoliosis|scoliosis|kyphosis|spondylosis"
+        rf"|dextrocurvature|levocurvature|osteophytes|curvature)(?: (?:of|in|involving|within"
+        rf"|throughout))?(?: the)? (?P<p>(?:mid |lower |upper |midthoracic )?(?:thoracic |lumbar "
+        rf"|thoracolumbar |cervical )*spine)$",
+        "{n}{d:noun}{w} of the {p}",
+    ),
+    (
+        r"^(?P<n>no |possible )?(?P<d>)thoracic spine (?P<w>spondylosis|scoliosis|kyphosis|osteophytes)$",
+        "{n}{w} of the thoracic spine",
+    ),
     # old granulomatous disease
-    (r"^(?:sequelae? (?:of|from) )?(?:old|remote|chronic) granulomatous (?:disease|infection|process)$", "old granulomatous disease"),
+    (
+        r"^(?:sequelae? (?:of|from) )?(?:old|remote|chronic) granulomatous (?:disease|infection|process)$",
+        "old granulomatous disease",
+    ),
 )
 _PAST = {"inflat": "inflated", "expan": "expanded", "aerat": "aerated", "ventilat": "ventilated"}
 
@@ -116,8 +238,11 @@ def _fill(template: str, match: re.Match[str]) -> str:
 
 _SINGULAR = _rewrites(
     (r"\bpneumothoraces\b", "pneumothorax"),
-    (r"\b(effusion|consolidation|infiltrate|nodule|fracture|granuloma|dislocation|lesion|fluid collection|line|"
-     r"calcification|infection|contusion|process|shift)s\b(?<!process)", r"\1"),
+    (
+        r"\b(effusion|consolidation|infiltrate|nodule|fracture|granuloma|dislocation|lesion|fluid collection|line|"
+        r"calcification|infection|contusion|process|shift)s\b(?<!process)",
+        r"\1",
+    ),
     (r"\bprocesses\b", "process"),
     (r"\bmasses\b", "mass"),
     (r"\b(opacit|abnormalit|densit|adenopath|deformit|lymphadenopath|cavit)ies\b", r"\1y"),
@@ -125,14 +250,26 @@ _SINGULAR = _rewrites(
     (r"\bfindings\b", "finding"),
     (r"\bpleural fluid\b", "pleural effusion"),
     (r"^(?P<n>no (?:large |significant )?)effusion$", r"\g<n>pleural effusion"),
-    (r"^no (?:focal )?(?:areas? of )?(focal )?(?:lung|pulmonary|airspace|alveolar) consolidation$", "no focal airspace consolidation"),
-    (r"^no free (?:intraperitoneal |intra-abdominal |subdiaphragmatic |peritoneal )?(?:air|gas)(?: (?:under|beneath|below) the (?:hemi)?diaphragms?| in the abdomen)?$", "no free subdiaphragmatic air"),
+    (
+        r"^no (?:focal )?(?:areas? of )?(focal )?(?:lung|pulmonary|airspace|alveolar) consolidation$",
+        "no focal airspace consolidation",
+    ),
+    (
+        r"^no free (?:intraperitoneal |intra-abdominal |subdiaphragmatic |peritoneal )?(?:air"
+        r"|gas)(?: (?:under|beneath|below) the (?:hemi)?diaphragms?| in the abdomen)?$",
+        "no free subdiaphragmatic air",
+    ),
 )
 
-_REGION = r"(?P<side>left|right) (?P<level>upper lobe|middle lobe|lower lobe|midlung|upper lung|lower lung|lung base|base|lung apex|apex|apical region|perihilar region|hilum)"
+_REGION = (
+    r"(?P<side>left|right) (?P<level>upper lobe|middle lobe|lower lobe|midlung|upper lung|lower lung"
+    r"|lung base|base|lung apex|apex|apical region|perihilar region|hilum)"
+)
 _FRONTED = re.compile(
-    rf"^(?P<n>no |possible )?(?P<head>(?:[\w./-]+ ){{0,5}}(?:opacit(?:y|ies)|granulomas?|nodules?|atelectasis|scarring|scar|consolidation|"
-    rf"infiltrates?|densit(?:y|ies)|airspace disease|pneumonia|mass|calcifications?)) (?:in|within|of|at|involving|near|over|overlying)(?: the)? {_REGION}$"
+    rf"^(?P<n>no |possible )?(?P<head>(?:[\w./-]+ ){{0,5}}(?:opacit(?:y|ies)|granulomas?|nodules?"
+    rf"|atelectasis|scarring|scar|consolidation|"
+    rf"infiltrates?|densit(?:y|ies)|airspace disease|pneumonia|mass|calcifications?)) (?:in|within|of|at"
+    rf"|involving|near|over|overlying)(?: the)? {_REGION}$"
 )
 _ADJECTIVE = {
     "lung base": "basilar",
@@ -144,12 +281,19 @@ _ADJECTIVE = {
     "hilum": "hilar",
 }
 _BASE_FIRST = re.compile(
-    r"\b(left|right) (lung base|base|lung apex|apex) (?=(?:\w+ )?(?:opacit|granuloma|nodul|atelecta|scar|consolid|infiltrat|densit|airspace|calcified))"
+    r"\b(left|right) (lung base|base|lung apex|apex) (?=(?:\w+ )?(?:opacit|granuloma|nodul|atelecta|scar"
+    r"|consolid|infiltrat|densit|airspace|calcified))"
 )
 _ON_SIDE = re.compile(
-    r"^(?P<n>no |possible )?(?P<d>(?:small|large|moderate|trace|tiny|mild) )?(?P<h>pleural effusion|pneumothorax|picc|chest tube|pleural thickening) (?:(?:seen |noted )?on the (?P<a>left|right)|(?P<b>bilaterally))$"
+    r"^(?P<n>no |possible )?(?P<d>(?:small|large|moderate|trace|tiny|mild) )?(?P<h>pleural effusion"
+    r"|pneumothorax|picc|chest tube|pleural thickening) (?:(?:seen |noted )?on the (?P<a>left|right)"
+    r"|(?P<b>bilaterally))$"
 )
-_RANKED = re.compile(r"^(?P<n>no |possible )?(?P<words>(?:[\w-]+ )+)(?P<head>opacity|opacities|granuloma|granulomas|nodule|nodules|atelectasis|scarring|scar|consolidation|infiltrate|infiltrates|effusion|effusions|density|densities|pneumothorax|airspace disease|pneumonia)$")
+_RANKED = re.compile(
+    r"^(?P<n>no |possible )?(?P<words>(?:[\w-]+ )+)(?P<head>opacity|opacities|granuloma|granulomas|nodule"
+    r"|nodules|atelectasis|scarring|scar|consolidation|infiltrate|infiltrates|effusion|effusions|density"
+    r"|densities|pneumothorax|airspace disease|pneumonia)$"
+)
 
 
 def _front_region(phrase: str) -> str:
@@ -158,7 +302,7 @@ def _front_region(phrase: str) -> str:
         where = side["a"] or "bilateral"
         phrase = f"{side['n'] or ''}{side['d'] or ''}{where} {side['h']}"
     if match := _FRONTED.match(phrase):
-        words = match["head"].split()
+        parts = match["head"].split()
         if not _SIDES & set(words) and not {"or", "and", "with", "of", "in"} & set(words):
             place = f"{match['side']} {_ADJECTIVE.get(match['level'], match['level'])}"
             cut = 2 if words[-2:] == ["airspace", "disease"] else 1
@@ -177,7 +321,23 @@ def _rank(word: str) -> int | None:
         return 4
     if word in _KINDS:
         return 2
-    return 5 if word in {"airspace", "pleural"} else None
+    return (
+        5
+        if word
+        in {
+            "airspace",
+            "pleural",
+            "interstitial",
+            "nodular",
+            "subsegmental",
+            "platelike",
+            "discoid",
+            "linear",
+            "bandlike",
+            "reticular",
+        }
+        else None
+    )
 
 
 def _order_adjectives(phrase: str) -> str:
@@ -185,7 +345,7 @@ def _order_adjectives(phrase: str) -> str:
     match = _RANKED.match(phrase)
     if match is None:
         return phrase
-    words = match["words"].split()
+    parts = match["words"].split()
     ranks = [_rank(word) for word in words]
     # two sides, or one word of unknown kind, and the order may carry meaning
     if any(rank is None for rank in ranks) or sum(rank == 3 for rank in ranks) > 1:

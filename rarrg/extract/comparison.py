@@ -9,7 +9,6 @@ stemming, so "degenerative changes" holds none of them. A term does **not** comp
   "Increased size", "increased opacity" and "increased effusion" compare: an opacity has no norm to exceed.
 * ``change`` names a finding by its kind ("degenerative change", "postsurgical change", "atelectatic change").
 * ``worse`` weighs one place against another in the same image ("left worse than right", "worse at the bases").
-* ``persistent`` names the vessel of that name ("persistent left superior vena cava").
 * ``prior`` or ``previous`` dates a disease or an operation ("prior granulomatous disease", "previous cabg"), not a
   study. The extractor goes further and writes "old" or nothing there, since a reader of the phrase cannot tell.
 
@@ -44,20 +43,21 @@ COMPARISON_TERMS: tuple[str, ...] = (
 _TERM = re.compile(rf"\b(?:{'|'.join(COMPARISON_TERMS)})\b")
 _QUANTITY = (
     r"(?:markings?|volumes?|diameters?|dimensions?|kyphosis|kyphotic|lordosis|curvature|density|densities|"
-    r"mineralization|vascularity|vasculature|tortuosity|attenuation|lucency|lucencies|airspace|clear space|spaces?|"
+    r"mineralization|vascularity|vasculature|tortuosity|attenuation|lucency|lucencies|airspace(?! (?:disease"
+    r"|opacit|consolid|infiltrat))|clear space|spaces?|"
     r"interstitium|heights?|vascular congestion|air trapping|angulation|thickness|caliber|translucency)"
 )
 _DESCRIPTION = (
     r"(?:degenerative|arthritic|osteoarthritic|arthropathic|postsurgical|postoperative|surgical|post-surgical|"
     r"post-operative|posttraumatic|post-traumatic|atelectatic|sclerotic|fibrotic|fibronodular|emphysematous|"
     r"atherosclerotic|inflammatory|hypertrophic|cystic|bullous|bronchitic|granulomatous|interstitial|spondylitic|"
-    r"spondylotic|osteophytic|chronic|vertebroplasty|sternotomy|bony|parenchymal|expansile|calcific|endplate|discogenic)"
+    r"spondylotic|osteophytic|chronic|vertebroplasty|sternotomy|bony|parenchymal|expansile|calcific|endplate"
+    r"|discogenic)"
 )
 _NOT_COMPARING = re.compile(
     rf"\b(?:increased|decreased)(?: [\w/-]+){{0,5}}? {_QUANTITY}\b"
     rf"|\b{_DESCRIPTION}(?: (?:disc|disk|endplate|joint|spine|type|bony|calcific))* change\b"
     r"|\bworse (?:than(?: on| in)?(?: the)? (?:left|right)|(?:on|in|at|within|towards?) the)\b"
-    r"|\bpersistent left (?:superior vena cava|svc)\b"
     r"|\b(?:prior|previous) (?!(?:[\w-]+ ){0,3}?(?:stud|exam|radiograph|film|imag|chest|ct\b|scan|report|x-ray))"
     r"[\w-]+"
 )
@@ -90,15 +90,18 @@ _SIDES = r"(?!(?:the )?(?:left|right|contralateral|opposite|other))"
 _TAIL = re.compile(
     rf"[,(]? *\b{_GRADE}(?:(?:is|are|was|were|has|have|been|appears?|remains?|which|that|and|but) )*"
     rf"{_GRADE}(?:when |as |in |with )*"
-    rf"(?:compared|comparison|similar(?:ly)?|since|as (?:on|in) (?:the )?(?:prior|previous))"
-    rf"(?: (?:with|to|from|in [a-z]+(?=,? (?:to|from)))\b)* *{_SIDES}(?:[^,]*|,.*)$"
+    rf"(?:compared|comparison|similar(?:ly)?(?= (?:to|in|as|when|compared|with)|$)|since|as (?:on"
+    rf"|in) (?:the )?(?:prior|previous))"
+    rf"(?: (?:with|to|from|in [a-z]+(?=,? (?:to|from)))\b)* *{_SIDES}[^,]*"
 )
 _FROM_EARLIER = re.compile(
     rf" *,? *\b(?:from|than|in|on|with|to|of|by) (?:the |a |an |patient's |his |her |most )*"
-    rf"(?:prior|previous|recent|comparison|earlier|old|last|preceding)(?: (?:most|recent|available|chest|¤|outside|pa))*"
+    rf"(?:prior|previous|recent|comparison|earlier|old|last|preceding)(?: (?:most|recent|available|chest|¤"
+    rf"|outside|pa))*"
     rf"(?: {_STUDY}(?![\w-]))+(?: (?:of|from|dated|on|in|performed)\b.*)?"
     r"|,? *\b(?:from|than|on|to) (?:prior|previous)s?(?=$|,)"
     rf"|,? *\bfrom comparison(?: {_STUDY})?|,? *\b(?:over|in) the interval\b|,? *\bin interval\b"
+    r"|,? *\bdating back\b.*$"
     r"|,? *\b\d+ (?:days?|weeks?|months?|years?) (?:ago|prior|earlier)\b"
 )
 _GONE = re.compile(
@@ -112,12 +115,15 @@ _RESOLVED = re.compile(
     r"|^(?P<longer>.+?) (?:is|are) no longer (?:seen|visualized|identified|present|evident|visible|appreciated).*$"
 )
 _NOW = re.compile(
-    r"^(?P<it>.+?),? (?:has|have|had) (?:[a-z]+ )?(?:increased|decreased|improved|worsened|progressed|enlarged|changed|"
+    r"^(?P<it>.+?),? (?:has|have|had) (?:[a-z]+ )?(?:increased|decreased|improved|worsened|progressed"
+    r"|enlarged|changed|"
     r"grown|diminished)\b.*?(?:,|and|and is)? now (?P<size>[a-z]+(?: to [a-z]+)?)(?: in size)?$"
 )
 _CHANGED = re.compile(
-    rf",? *\b(?:and|but)? ?(?:(?:has|have|had|is|are|was|were|also|been|not|that|which) )+{_GRADE}"
-    r"(?:increased|decreased|improved|worsened|progressed|changed|grown|enlarged in the interval|diminished|developed|"
+    rf",? *\b(?<!there )(?<!there)(?:and|but)? ?(?:(?:has|have|had|is|are|was|were|also|been|not|that"
+    rf"|which) )+{_GRADE}"
+    r"(?:increased|decreased|improved|worsened|progressed|changed|grown|enlarged in the interval|diminished"
+    r"|developed|"
     r"increasing|decreasing|improving|worsening)(?: (?:slightly|significantly|substantially|considerably|markedly))?"
     r"(?: in (?:size|extent|severity|number|density|prominence|conspicuity))?"
 )
@@ -130,39 +136,55 @@ _WITHOUT_CHANGE = re.compile(
     r"(?:change|improvement|worsening|progression)s?(?: (?:in|of|from|since)\b.*)?$"
 )
 _ADJECTIVE = (
-    r"(?:stable|unchanged|persistent|persisting|new|newly|redemonstrated|improved|improving|worsened|worsening|"
+    r"(?:developing|stable|unchanged|persistent|persisting|new|newly|redemonstrated|improved|improving"
+    r"|worsened|worsening|"
     r"resolving|increasing|decreasing|enlarging|interval|recurrent|similar|"
-    r"previously (?:seen|noted|described|identified|demonstrated|visualized|known|mentioned)|again|still|redemonstration of|"
+    r"previously (?:seen|noted|described|identified|demonstrated|visualized|known|mentioned)|again|still"
+    r"|redemonstration of|"
     r"redemonstrates|redemonstrate|interval (?:development|increase|decrease|placement|appearance|change|performance|"
-    r"improvement|worsening|progression|insertion) (?:of|in)|(?:development|worsening|progression|improvement) (?:of|in))"
+    r"improvement|worsening|progression|insertion) (?:of|in)|(?:development|worsening|progression"
+    r"|improvement) (?:of|in))"
 )
 _LEADING = re.compile(
     rf"\b{_GRADE}{_ADJECTIVE}(?: (?:and|to|or) {_GRADE}{_ADJECTIVE})*,? +"
-    r"(?:(?:in|of)? ?(?:the )?(?:appearance|position|positioning|placement|configuration|course|location) of (?:the )?)?"
+    r"(?:(?:in|of)? ?(?:the )?(?:appearance|position|positioning|placement|configuration|course"
+    r"|location) of (?:the )?)?"
 )
 _TRAILING = re.compile(
-    rf"[,(]? *\b(?:and |but |which |that |as |also )*(?:(?:is|are|was|were|has|have|been|appears?|remains?|also|both) )*"
-    rf"(?:(?:seen|noted|demonstrated|identified|visualized) )?{_GRADE}(?:stable|unchanged|similar|persistent|redemonstrated|"
-    rf"again (?:seen|noted|demonstrated|identified|visualized|present|evident|is seen)|again|persists?|improved|worsened|"
-    rf"worsening|improving|stable to (?:de|in)creased|(?:in|de)creased(?= *$))"
+    rf"[,(]? *\b(?:and |but |which |that |as |also )*(?:(?:is|are|was|were|has|have|been|appears?|remains?"
+    rf"|also|both) )*"
+    rf"(?:(?:seen|noted|demonstrated|identified|visualized) )?{_GRADE}(?:stable|unchanged|similar|persistent"
+    rf"|redemonstrated|"
+    rf"again (?:seen|noted|demonstrated|identified|visualized|present|evident|is seen)|again|persists?"
+    rf"|improved|worsened|"
+    rf"worsening|improving|stable to (?:de|in)creased|(?:in|de)creased(?= *(?:$|,))|worse(?! (?:than|on|in"
+    rf"|at))(?: ¤)?|better|"
+    r"smaller|larger|(?:more|less) (?:prominent|conspicuous|extensive|pronounced)(?= *(?:$|,)))"
     rf"(?: (?:in|with) (?:size|appearance|position|configuration|extent|contour|the appearance|size and appearance|"
     rf"size and contour|positioning|location|number|severity|¤)\b)*\)?(?= *(?:$|[,.)]|and |with |without ))"
 )
 _AGAIN_SEEN = re.compile(
-    r"^(?:there (?:is|are) )?again,? ?(?:(?:seen|noted|demonstrated|identified|visualized) )?(?:(?:is|are) )?(?:there (?:is|are) )?"
+    r"^(?:there (?:is|are) )?again,? ?(?:(?:seen|noted|demonstrated|identified|visualized) )?(?:(?:is"
+    r"|are) )?(?:there (?:is|are) )?"
     r"|^redemonstration (?:of|is made of) "
 )
 _CHANGE_OF = re.compile(
     rf"\b(?:apparent |slight |mild |¤ )*(?:interval )?(?:{'increase|decrease|improvement|worsening|progression'}|"
     r"development|increased size|decreased size|changes?)(?: in size)? (?:in|of) (?:the )?(?:size of (?:the )?)?"
 )
-_IN_SIZE = re.compile(r",? *\b(?:mildly |slightly )?(?:in|de)creased in (?:size|number|extent|prominence|conspicuity)\b")
-_OF_A_STUDY = re.compile(
-    rf"\b(?:prior|previous|comparison|earlier|last|old) (?:[\w¤-]+ ){{0,3}}?{_STUDY}(?![\w-])|\bcomparison\b|\bcompared\b"
+_IN_SIZE = re.compile(
+    r",? *\b(?:mildly |slightly )?(?:in|de)creased in (?:size|number|extent|prominence|conspicuity)\b"
 )
-_CREASED = re.compile(r"\b(?:in|de)creased (?!(?:[\w/-]+ ){0,5}?" + _QUANTITY + r"\b)(?:in size |size of (?:the )?)?")
+_OF_A_STUDY = re.compile(
+    rf"\b(?:prior|previous|comparison|earlier|last|old) (?:[\w¤-]+ ){{0,3}}?{_STUDY}(?![\w-])|\bcomparison\b"
+    rf"|\bcompared\b"
+)
+_CREASED = re.compile(
+    rf"\b{_GRADE}" r"(?:in|de)creased (?!(?:[\w/-]+ ){0,5}?" + _QUANTITY + r"\b)(?:in size |size of (?:the )?)?"
+)
 _HISTORY = re.compile(
-    r"\b(?:prior|previous) (?=(?:\w+ )?(?:granulomatous|granuloma|histoplasm|infect|inflamm|fracture|rib fracture|trauma|"
+    r"\b(?:prior|previous) (?=(?:\w+ )?(?:granulomatous|granuloma|histoplasm|infect|inflamm|fracture"
+    r"|rib fracture|trauma|"
     r"injur|tuberc|healed|pneumonia|gunshot|disease|process|exposure|avn|tb\b|insult|infarct))"
 )
 
@@ -191,22 +213,30 @@ def to_present(clause: str) -> str:
     text = re.sub(r"\bno (?:new or acute|acute or new)\b", "no acute", text)
     text = _WITHOUT_CHANGE.sub("", text)
     text = re.sub(r"\b(?:no|without) (?:new|interval|worsening|increasing)\b.*", "", text)
-    text = re.sub(r"^compar(?:ed|ison|ing)\b[^,]*,|^since (?:the |prior|previous)[^,]*,|^in the interval,", "", text).strip()
+    text = re.sub(
+        r"^compar(?:ed|ison|ing)\b[^,]*,|^since (?:the |prior|previous)[^,]*,|^in the interval,", "", text
+    ).strip()
     text = _TAIL.sub("", text)
     text = _FROM_EARLIER.sub("", text)
     text = _AGAIN_SEEN.sub("", text)
-    text = _CHANGED.sub("", text)
+    text = _CHANGED.sub(_keep_quantity, text)
     text = _IN_SIZE.sub("", text)
-    text = _TRAILING.sub(" ", text)
+    text = _TRAILING.sub(lambda tail: _keep_quantity(tail) or " ", text)
     text = _CHANGE_OF.sub("", text) if "change" not in text or "interval" in text else text
     text = re.sub(r"\bremains?\b", lambda verb: "is" if verb[0].endswith("s") else "are", text)
     text = _LEADING.sub("", text)
     text = _HISTORY.sub("old ", text)
     text = re.sub(r"\b(?:prior|previous|previously) (?!" + _STUDY + r"\b)(?=[a-z])", "", text)
     text = _CREASED.sub("", text)
-    text = re.sub(r"\b(?:still|again|interval)\b", "", text)
+    text = re.sub(r"\b(?:still|again|interval)\b|\bdisease progression\b", "", text)
     text = " ".join(text.split()).strip(" ,")
     return "" if _OF_A_STUDY.search(text) else text
+
+
+def _keep_quantity(change: re.Match[str]) -> str:
+    """``the markings are increased`` describes; ``have increased`` compares, and so does ``the mass is increased``."""
+    stands = re.match(r" *(?:is|are|was|were) (?:\w+ly )?(?:increased|decreased|diminished)$", change[0])
+    return change[0] if stands and re.search(rf"\b{_QUANTITY}$", change.string[: change.start()].rstrip()) else ""
 
 
 def _articles(text: str) -> str:

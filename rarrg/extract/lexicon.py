@@ -6,93 +6,159 @@ import re
 
 from rarrg.extract.clauses import MARK
 
+
+def words(text: str) -> frozenset[str]:
+    """The words of a text, as a set."""
+    return frozenset(text.split())
+
+
 _FINDING = re.compile(
-    r"\b(?:opaci|effusion|pneumo(?!coccal)|hydropneumo|hemothora|consolidat|atelecta|scar|granulom|calcif|nodul|mass(?:es|like)?\b|"
-    r"infiltrat|edema|congest|cardiomegal|enlarge|prominen|promin|tortuo|ectasi|ectatic|unfold|uncoil|atheroscl|arterioscl|aneurysm|dilat|"
-    r"hyperinfl|hyperexp|hyperluc|hyperaer|hyperventil|hypoinfl|hypoaer|hypoventil|hypoexp|emphysem|copd|fibro|bronchi|bulla|bullous|bleb|"
-    r"cavit|cyst|abscess|tubercul|histoplasm|sarcoid|infect|inflam|aspirat|contus|hemorrh|fractur|disloc|sublux|deform|"
-    r"degenerat|spondyl|osteophy|scolio|kypho|lordo|curvature|dextro|levo|osteop|demineral|sclero|lytic|lesion|metasta|neoplas|malig|tumor|"
-    r"carcinom|lymphaden|adenopath|thicken|blunt|elevat|eventrat|hernia|flatten|shift|deviat|widen|narrow|loss|collaps|compress|wedg|"
-    r"air(?:space)? disease|disease|free (?:\w+ )?(?:air|gas)|air[- ]?fluid|lucen|densit|attenuat|markings?|crowd|volume|streak|stranding|"
-    r"change|arthrit|arthropath|arthros|abnorm|patholog|process(?!ing)|finding|injur|trauma|surg|postop|resect|lobectom|"
-    r"pneumonectom|mastectom|cholecyst|sternotom|cabg|bypass|valve|prosthe|replace|stent|graft|clip|wire|sutur|staple|hardware|"
-    r"fixation|fusion|rod|screw|plate\b|pacemaker|pacer|pacing|icd|aicd|defibrill|lead|catheter|picc|line\b|lines\b|tube|port\b|port-a-cath|cannula|"
-    r"tip\b|implant|device|generator|electrode|monitor|foreign body|bullet|shrapnel|pellet|fragment|tracheost|endotrach|nasogast|"
-    r"feeding|drain|ivc filter|balloon|pump|fluid|fissur|septal|kerley|interstitial (?:disease|pattern|prominence)|reticul|"
-    r"honeycomb|cephaliz|engorge|plethora|hypertens|failure|obscur|silhouett(?:ing)|indistinct|ill-defined|haz|asymmetr|"
-    r"irregular|rotator|anchor|distend|distension|distention|dilated|ileus|obstruct|stool|gas|air bronch|bronchiec|peribronch|cuff|plaque|empyem|loculat|"
+    r"\b(?:opaci|effusion|pneumo(?!coccal)|hydropneumo|hemothora|consolidat|atelecta|scar|granulom|calcif"
+    r"|nodul|mass(?:es|like)?\b|"
+    r"infiltrat|edema|congest|cardiomegal|enlarge|prominen|promin|tortuo|ectasi|ectatic|unfold|uncoil"
+    r"|atheroscl|arterioscl|aneurysm|dilat|"
+    r"hyperinfl|hyperexp|hyperluc|hyperaer|hyperventil|hypoinfl|hypoaer|hypoventil|hypoexp|emphysem|copd"
+    r"|fibro|bronchi[aeot](?!l\b)|bulla|bullous|bleb|"
+    r"cavit|cyst|abscess|tubercul|histoplasm|sarcoid|infect|inflam|aspirat|contus|hemorrh|fractur|disloc"
+    r"|sublux|deform|"
+    r"degenerat|spondyl|osteophy|scolio|kypho|lordo|curvature|dextro|levo|osteop|demineral|sclero|lytic"
+    r"|lesion|metasta|neoplas|malig|tumor|"
+    r"carcinom|lymphaden|adenopath|thicken|blunt|elevat|eventrat|hernia|flatten|shift|deviat|widen|narrow"
+    r"|loss|collaps|compress|wedg|"
+    r"air(?:space)? disease|disease|free (?:\w+ )?(?:air|gas)|air[- ]?fluid|lucen|densit|attenuat|markings?"
+    r"|crowd|volume|streak|stranding|"
+    r"change|arthrit|arthropath|arthros|abnorm|patholog|process(?!ing)|finding|injur|trauma|surg|postop"
+    r"|resect|lobectom|"
+    r"pneumonectom|mastectom|cholecyst|sternotom|cabg|bypass|valve|prosthe|replace|stent|graft|clip|wire"
+    r"|sutur|staple|hardware|"
+    r"fixation|fusion|rod|screw|plate\b|pacemaker|pacer|pacing|icd|aicd|defibrill|lead|catheter|picc|line\b"
+    r"|lines\b|tube|port\b|port-a-cath|cannula|"
+    r"tip\b|implant|device|generator|electrode|monitor|foreign body|bullet|shrapnel|pellet|fragment|tracheost"
+    r"|endotrach|nasogast|"
+    r"feeding|drain|ivc filter|balloon|pump|fluid|fissur|septal|kerley|interstitial (?:disease|pattern"
+    r"|prominence)|reticul|"
+    r"honeycomb|cephaliz|engorge|plethora|hypertens|failure|obscur|silhouett(?:ing)|indistinct|ill-defined"
+    r"|haz|asymmetr|"
+    r"irregular|rotator|anchor|distend|distension|distention|dilated|ileus|obstruct|stool|gas|air bronch"
+    r"|\bair\b|capping|fullness|myeloma|phlebolith|listhesis|syndesmo|intramedullary|orif\b|destruct"
+    r"|bronchiec|peribronch|cuff|plaque|empyem|loculat|"
     r"azygos lobe|cervical rib|pectus|ankylos|dish\b|callus|ossif|spur|bone island|fat pad|"
-    r"granular|coin|tent|scallop|tram|bunch|splay|retract|entrapment|anomal|variant|situs|dextrocard|accessory|lipoma|"
-    r"nipple shadow|shadow|artifact|skin fold|accentuat|exaggerat|straighten|nonunion|malunion|vertebroplast|kyphoplast|augmentation|"
-    r"pericardial|splint|avn|necrosis|erosi|amputat|absen|agenesis|hypoplas|bifid|height|cardiac decompensation|chf|ards|tb|hemosider|pleurodes|"
-    r"overdisten|underinfl|underexpan|low lung|expan|inflat|aerat|ventilat|adhes|anastom|stenosis|effus|convexity|contour (?:abn|def)|goiter|thyromeg|splenomeg|hepatomeg|"
-    r"hemidiaphragm elevation|replacement|arthroplasty|ballistic|gynecomastia|subcutaneous|soft tissue swelling|swelling|cholelith|"
-    r"nephro|gallstone|stones?|infarct|embol|penetr|gunshot|aortic knob|lymphoma|cancer|silicosis|asbest|pneumoconi|cardiomyopathy|tenting)"
+    r"granular|coin|tent|scallop|tram|bunch|splay|retract|entrapment|anomal|variant|situs|dextrocard"
+    r"|accessory|lipoma|"
+    r"nipple shadow|shadow|artifact|skin fold|accentuat|exaggerat|straighten|nonunion|malunion|vertebroplast"
+    r"|kyphoplast|augmentation|"
+    r"pericardial|splint|avn|necrosis|erosi|amputat|absen|agenesis|hypoplas|bifid|height"
+    r"|cardiac decompensation|chf|ards|tb|hemosider|pleurodes|"
+    r"overdisten|underinfl|underexpan|low lung|expan|inflat|aerat|ventilat|adhes|anastom|stenosis|effus"
+    r"|convexity|contour (?:abn|def)|goiter|thyromeg|splenomeg|hepatomeg|"
+    r"hemidiaphragm elevation|replacement|arthroplasty|ballistic|gynecomastia|subcutaneous"
+    r"|soft tissue swelling|swelling|cholelith|"
+    r"nephro|gallstone|stones?|infarct|embol|penetr|gunshot|aortic knob|lymphoma|cancer|silicosis|asbest"
+    r"|pneumoconi|cardiomyopathy|tenting)"
 )
 _STATE = re.compile(
     r"\b(?:normal|clear|intact|midline|unremarkable|sharp|upper limits of normal|expanded|aerated|inflated|patent|"
-    r"symmetric|low|enlarged|prominent|elevated|flattened|small|large|ectatic|tortuous|calcified|osteopenic|wide|borderline|aligned|full)\b"
+    r"symmetric|low|enlarged|prominent|elevated|flattened|small|large|ectatic|tortuous|calcified|osteopenic"
+    r"|wide|borderline|aligned|full)\b"
 )
 _ANATOMY = re.compile(
-    r"\b(?:heart|cardia|cardio|mediast|lungs?|pulmonary|pleura|hil(?:a|ar|um)|aort|trachea|airways?|bronch|diaphragm|hemidiaphragm|bon(?:e|y|es)\b|osseous|"
-    r"skelet|ribs?|spine|vertebra|disc|clavic|humer|should|scapul|sternu|thora(?:x|cic)|soft tissue|abdom|stomach|bowel|liver|"
-    r"vascul|vessel|arter|vein|atri|ventric|costophrenic|cardiophrenic|fissure|apex|apices|base|bases|lobe|silhouette|contour|"
-    r"azygos|esophag|alignment|interspace|retrosternal|chest wall|bodies|volumes?|structures|sulci|joint|knee|hip|pelvi|sacr|ankle|"
+    r"\b(?:heart|cardia|cardio|mediast|lungs?|pulmonary|pleura|hil(?:a|ar|um)|aort|trachea|airways?|bronch"
+    r"|diaphragm|hemidiaphragm|bon(?:e|y|es)\b|osseous|"
+    r"skelet|ribs?|spine|vertebra|disc|clavic|humer|should|scapul|sternu|thora(?:x|cic)|soft tissue|abdom"
+    r"|stomach|bowel|liver|"
+    r"vascul|vessel|arter|vein|atri|ventric|costophrenic|cardiophrenic|fissure|apex|apices|base|bases|lobe"
+    r"|silhouette|contour|"
+    r"azygos|esophag|alignment|interspace|retrosternal|chest wall|bodies|volumes?|structures|sulci|joint|knee"
+    r"|hip|pelvi|sacr|ankle|"
     r"parenchyma|interstitium|paratracheal|stripe|knob|arch|great vessels)\w*"
 )
 # a head noun completes a noun phrase; adjectives such as "focal" or "hilar" do not
 _HEAD = re.compile(
-    r"\b(?:opacit(?:y|ies)|opacifications?|effusions?|pneumo[a-z]+|hydropneumo\w+|hemothora\w+|consolidations?|atelectas[ie]s|scars?|scarring|granulomas?|"
-    r"calcifications?|nodules?|nodularity|mass(?:es)?|infiltrates?|infiltration|edema|congestion|cardiomegaly|enlargement|prominence|tortuosity|ectasia|"
-    r"atherosclerosis|aneurysms?|dilatation|dilation|hyper(?:inflation|expansion)|emphysema|copd|fibrosis|fractures?|dislocations?|subluxations?|deformit(?:y|ies)|"
-    r"spondylosis|osteophytes?|scoliosis|kyphosis|dextroscoliosis|levoscoliosis|curvature|osteopenia|osteoporosis|sclerosis|lesions?|metastas[ie]s|disease|neoplasm|"
-    r"malignancy|tumors?|carcinoma|lymphadenopathy|adenopathy|thickening|blunting|elevation|eventration|hernia|flattening|shift|deviation|widening|"
-    r"narrowing|loss|collapse|compression|wedging|air|gas|lucenc(?:y|ies)|densit(?:y|ies)|markings|crowding|volumes?|changes?|arthritis|arthropathy|abnormalit(?:y|ies)|"
-    r"patholog(?:y|ies)|process(?:es)?|findings?|injur(?:y|ies)|trauma|surgery|lobectomy|sternotomy|cabg|valves?|stents?|grafts?|clips?|wires?|sutures?|"
-    r"hardware|fusion|rods?|screws?|pacemaker|icd|aicd|leads?|catheters?|piccs?|lines?|tubes?|port|port-a-cath|tips?|implants?|devices?|bod(?:y|ies)|bullet|fragments?|"
-    r"tracheostomy|fluid|cavit(?:y|ies)|cavitation|cysts?|abscess|infections?|aspiration|contusions?|hemorrhage|bulla|bullae|blebs?|bronchiectasis|bronchitis|plaques?|"
-    r"lungs?|heart|aorta|mediastinum|silhouette|contours?|hilum|hila|hemidiaphragms?|diaphragms?|vascularity|vasculature|size|structures|angles?|trachea|spine|"
-    r"spaces?|prosthes[ie]s|lymph nodes?|nodes?|irregularit(?:y|ies)|failure|hypertension|obstruction|calculi|stones?|swelling|emphysematous|degeneration|"
-    r"tissues?|abdomen|vessels?|arter(?:y|ies)|interstitium|fissures?|shadows?|artifacts?|retraction|fat pads?|foreign body|dilatation|stool|ileus|generator|"
-    r"anchors?|bronchograms?|cuffing|plate|replacement|resection|obscuration|height|engorgement|tuberculosis|sarcoidosis|histoplasmosis|organomegaly|masses|ribs?)\b"
+    r"\b(?:opacit(?:y|ies)|opacifications?|effusions?|pneumo[a-z]+|hydropneumo\w+|hemothora\w+"
+    r"|consolidations?|atelectas[ie]s|scars?|scarring|granulomas?|"
+    r"calcifications?|nodules?|nodularity|mass(?:es)?|infiltrates?|infiltration|edema|congestion|cardiomegaly"
+    r"|enlargement|prominence|tortuosity|ectasia|"
+    r"atherosclerosis|aneurysms?|dilatation|dilation|hyper(?:inflation|expansion)|emphysema|copd|fibrosis"
+    r"|fractures?|dislocations?|subluxations?|deformit(?:y|ies)|"
+    r"spondylosis|osteophytes?|scoliosis|kyphosis|dextroscoliosis|levoscoliosis|curvature|osteopenia"
+    r"|osteoporosis|sclerosis|lesions?|metastas[ie]s|disease|neoplasm|"
+    r"malignancy|tumors?|carcinoma|lymphadenopathy|adenopathy|thickening|blunting|elevation|eventration"
+    r"|hernia|flattening|shift|deviation|widening|"
+    r"narrowing|loss|collapse|compression|wedging|air|gas|lucenc(?:y|ies)|densit(?:y|ies)|markings|crowding"
+    r"|volumes?|changes?|arthritis|arthropathy|abnormalit(?:y|ies)|"
+    r"patholog(?:y|ies)|process(?:es)?|findings?|injur(?:y|ies)|trauma|surgery|lobectomy|sternotomy|cabg"
+    r"|valves?|stents?|grafts?|clips?|wires?|sutures?|"
+    r"hardware|fusion|rods?|screws?|pacemaker|icd|aicd|leads?|catheters?|piccs?|lines?|tubes?|port"
+    r"|port-a-cath|tips?|implants?|devices?|bod(?:y|ies)|bullet|fragments?|"
+    r"tracheostomy|fluid|cavit(?:y|ies)|cavitation|cysts?|abscess|infections?|aspiration|contusions?"
+    r"|hemorrhage|bulla|bullae|blebs?|bronchiectasis|bronchitis|plaques?|"
+    r"lungs?|heart|aorta|mediastinum|silhouette|contours?|hilum|hila|hemidiaphragms?|diaphragms?|vascularity"
+    r"|vasculature|size|structures|angles?|trachea|spine|"
+    r"spaces?|retrosternal airspace|prosthes[ie]s|lymph nodes?|nodes?|irregularit(?:y|ies)|failure"
+    r"|hypertension|obstruction|calculi|stones?|swelling|emphysematous|degeneration|"
+    r"tissues?|abdomen|vessels?|arter(?:y|ies)|interstitium|fissures?|shadows?|artifacts?|dimensions?"
+    r"|diameters?|lordosis|retraction|fat pads?|foreign body|dilatation|stool|ileus|generator|"
+    r"anchors?|bronchograms?|cuffing|plate|replacement|resection|obscuration|height|engorgement|tuberculosis"
+    r"|sarcoidosis|histoplasmosis|organomegaly|masses|ribs?)\b"
 )
 ADVERBS = (
-    r"\b(?:grossly|essentially|relatively|generally|radiographically|again|also|overall|otherwise|clearly|entirely|all|both|currently|now|"
-    r"well within|at least|once|somewhat|approximately|probably|predominantly|otherwise grossly|unchanged and|stable and)\b *(?!sided)"
+    r"\b(?:grossly|essentially|relatively|generally|radiographically|again|also|overall|otherwise|clearly"
+    r"|entirely|all|both|currently|now|"
+    r"well within|at least|once|somewhat|approximately|probably|predominantly|otherwise grossly|unchanged and"
+    r"|stable and)\b *(?!sided)"
 )
-ADJECTIVES = frozenset(
-    "normal clear intact midline unremarkable sharp expanded aerated inflated enlarged prominent elevated flattened small large ectatic tortuous calcified "
-    "osteopenic low mildly moderately severely slightly markedly mild moderate severe minimally borderline hyperinflated hyperexpanded hyperlucent "
-    "hypoinflated hypoaerated hypoventilated hyperaerated underinflated well normally symmetric asymmetric chronic chronically diffusely increased decreased "
-    "dilated widened blunted tortuous. unfolded uncoiled atherosclerotic demineralized osteoporotic patent indistinct hazy "
-    "engorged congested distended prominent. coarse coarsened accentuated top large. hyperexpanded. somewhat patchy kyphotic scoliotic very quite "
-    "thickened deviated shifted ill-defined crowded bulky full rotated. full. obscured. tenting sclerotic degenerated fractured deformed wide narrowed "
-    "sternal aligned maintained preserved moderately. low-lying shallow reduced diminished bilaterally poorly fully adequately satisfactory extremely".split()
+ADJECTIVES = words(
+    """
+    accentuated adequately aerated aligned asymmetric atherosclerotic bilaterally blunted borderline bulky calcified
+    chronic chronically clear coarse coarsened congested crowded decreased deformed degenerated demineralized
+    deviated diffusely dilated diminished distended ectatic elevated engorged enlarged expanded extensively
+    extremely flattened fractured full fully hazy hyperaerated hyperexpanded hyperinflated hyperlucent hypoaerated
+    hypoinflated hypoventilated ill-defined increased indistinct inflated intact kyphotic large low low-lying
+    maintained markedly midline mild mild-to-moderately mildly minimally moderate moderately narrowed normal
+    normally osteopenic osteoporotic patchy patent poorly preserved prominent quite reduced satisfactory sclerotic
+    scoliotic severe severely shallow sharp shifted significantly slightly small somewhat symmetric thickened
+    tortuous uncoiled underinflated unfolded unremarkable very well wide widened
+    """
 )
 AFFIRMING = re.compile(
-    r"^(?:a |an |the )?(?:mild|mildly|moderate|small|minimal|tiny|low|tortuous|normal|calcified|scattered|chronic|old|multiple|several|degenerative|left|right|bilateral|"
-    r"bibasilar|elevated|possible|slight|prominent|healed|surgical|increased|decreased|large|patchy|streaky|cardiomegaly|flattening|flattened|hyper|thoracic|aortic|atheroscler|"
-    r"pulmonary|bronchovascular|postsurgical|median|clear|no|intact|pleural|lower|upper|expansion|osteo|mediastinal|cabg|emphysem|kypho|scolio)"
+    r"^(?:a |an |the )?(?:mild|mildly|moderate|small|minimal|tiny|low|tortuous|irregular|interstitial|normal"
+    r"|calcified|scattered|chronic|old|multiple|several|degenerative|left|right|bilateral|"
+    r"bibasilar|elevated|possible|slight|prominent|healed|surgical|increased|decreased|large|patchy|streaky"
+    r"|cardiomegaly|flattening|flattened|hyper|thoracic|aortic|atheroscler|"
+    r"pulmonary|bronchovascular|postsurgical|median|clear|no|intact|pleural|lower|upper|expansion|osteo"
+    r"|mediastinal|cabg|emphysem|kypho|scolio)"
 )
 _EDGE_START = re.compile(
-    rf"^(?:(?:and|or|but|with|of|in|on|at|to|by|from|for|the|a|an|as|is|are|was|were|also|there|this|these|that|which|noted|seen|{MARK}|then|its|it|be|"
-    r"being|some|both|noted to be|within|specifically|including|any|evidence of|appearance of|note of|via|again|visualized|visible|grossly|has|have|had|"
-    r"patient|patient's|interval|significant for|position of|identified|incidental) )+"
+    rf"^(?:(?:and|or|but|with|of|in|on|at|to|by|from|for|the|a|an|as|is|are|was|were|also|there|this|these"
+    rf"|that|which|noted|seen|{MARK}|then|its|it|be|"
+    r"being|some|both|noted to be|within|specifically|including|any|evidence of|appearance of|note of|via"
+    r"|again|visualized|visible|grossly|has|have|had|"
+    r"patient|patient's|interval|significant for|position of|identified|incidental|presence of|been|developed"
+    r"|onset|known|causing|thought to(?: account for| represent)?|suggestion of|"
+    r"developing|received|placement of|there|once|relatively|suffered|sustained) )+"
 )
 _EDGE_END = re.compile(
-    rf"(?: (?:and|or|but|with|of|in|on|at|to|by|from|for|the|a|an|as|is|are|was|were|be|also|there|this|these|that|which|noted|seen|{MARK}|its|within|over|"
-    r"present|identified|visualized|visible|demonstrated|evident|appreciated|found|has|have|again|due|secondary|projecting|overlying|than|however|"
-    r"may|not|both|near|along|only|through|into|who|when|if|it|because|bilaterally and|without|no|upon|about|best|well|better|measuring|consistent|compatible|"
-    r"likely|since|compared|today|(?:in|of) (?:place|position|appearance)|as well|per se|incidentally))+$"
+    rf"(?: (?:and|or|but|with|of|in|on|at|to|by|from|for|the|a|an|as|is|are|was|were|be|also|there|this"
+    rf"|these|that|which|noted|seen|{MARK}|its|within|over|"
+    r"present|identified|visualized|visible|demonstrated|evident|appreciated|found|has|have|again|due"
+    r"|secondary|projecting|overlying|than|however|"
+    r"may|not|both|near|along|only|through|into|who|when|if|it|because|bilaterally and|without|no|upon|about"
+    r"|best|well|better|measuring|consistent|compatible|"
+    r"likely|since|compared|today|placed|inserted|performed|resulting|who|suspected|(?:in|of) (?:place"
+    r"|position|appearance)|as well|per se|incidentally))+$"
 )
 _LOST_PLACE = re.compile(
-    rf"\b(?:in|of|at|within|over|overlying|on|to|from|near|along|by|involving|into|through|below|above|between|for)(?: (?:the|a|an|his|her))?"
-    rf"(?P<side> (?:left|right))?(?: {MARK})+(?= *$|,| (?:and|or|in|of|at|with|on|to|from|may|is|are)\b)"
+    rf"\b(?:in|of|at|within|over|overlying|on|to|from|near|along|by|involving|into|through|below|above"
+    rf"|between|for)(?: (?:the|a|an|his|her))?"
+    rf"(?P<side> (?:left|right))?(?: {MARK})+(?= *$|,| (?:and|or|in|of|at|with|on|to|from|may|is|are"
+    rf"|measuring|projecting)\b)"
 )
 _VIEWS = re.compile(
-    r",? *\b(?:best |better |only |well )*(?:seen |visualized |noted |demonstrated |appreciated |identified )*(?:only )?(?:on|in) (?:the |this )*(?:frontal|lateral|pa|ap)"
+    r",? *\b(?:best |better |only |well )*(?:seen |visualized |noted |demonstrated |appreciated "
+    r"|identified )*(?:only )?(?:on|in) (?:the |this )*(?:frontal|lateral|pa|ap)"
     r"(?: and (?:frontal|lateral))?(?: (?:views?|projections?|images?|radiographs?|exam|film|¤))?(?: only)?\b"
-    r"|,? *\b(?:on|in) (?:this|today's|the current|the present) (?:exam|examination|study|image|radiograph|film|view)\b"
+    r"|,? *\b(?:on|in) (?:this|today's|the current|the present) (?:exam|examination|study|image|radiograph"
+    r"|film|view)\b"
 )
 
 
@@ -121,6 +187,7 @@ def tidy(phrase: str) -> str:
     body = phrase[lead.end() :] if lead else phrase
     prefix = lead[0] if lead else ""
     body = _VIEWS.sub("", body)
+    body = re.sub(r",? \b(?:which|that|who)\b.*$", "", body)
     body = _LOST_PLACE.sub(lambda lost: f" on the{lost['side']}" if lost["side"] else "", body)
     body = body.replace(MARK, " ")
     body = re.sub(r"[()\"*:;?!|~^=+\\]+|\.(?!\d)|(?<!\d)\.", " ", body)
@@ -131,16 +198,34 @@ def tidy(phrase: str) -> str:
             break
         body = cut
     if re.match(r"(?:no|possible)\b", body):
-        return tidy(body) if not prefix or prefix == f"{body.split()[0]} " else tidy(body) if prefix == "possible " else ""
-    if not body or not _states_something(body, bool(prefix)):
+        return (
+            tidy(body) if not prefix or prefix == f"{body.split()[0]} " else tidy(body) if prefix == "possible " else ""
+        )
+    if not body or _MOVED.match(body) or _UNFINISHED.search(body) or not _states_something(body, bool(prefix)):
         return ""
     return f"{prefix}{body}"
 
 
+_MOVED = re.compile(
+    r"(?:(?:overall|the|left|right|slight|bibasilar|lung) )*(?:aeration|appearance|position|comparison"
+    r"|differences?)\b"
+)
+# a participle without its noun, or an adjective whose noun a mark took
+_UNFINISHED = re.compile(
+    r"^(?:attached|exaggerated by|accentuated by|artifactual|positional|technical|extending|measuring"
+    r"|projecting|overlying|outlining|"
+    r"characterized|caused|related|secondary|due|obscuring|not)\b"
+    r"|\b(?:hilar|mediastinal|pulmonary|bony|osseous|aortic|vertebral|costodiaphragmatic|humeral|cardiac"
+    r"|vascular|femoral|posterior|anterior|"
+    r"lateral|medial|thoracic|distal|proximal)$"
+)
 _STATES_NOTHING = re.compile(
     r"^(?:acute |focal |chronic |abnormal |other |the |small |large |old |mild |new |size |visualized )*"
-    r"(?:changes?|abnormalit(?:y|ies)|findings?|process|disease|volumes?|tips?|shadows?|lines?|loss|height|contours?|structures?|air|leads?|area|abnormal|"
-    r"markings|expansion|silhouette|elevated|enlarged|surgical|absence|shift|limits?|densit(?:y|ies)? of|obscured|deformed|artifacts?|prominent|increased|low|narrowing)$"
+    r"(?:changes?|abnormalit(?:y|ies)|findings?|process|disease|volumes?|tips?|shadows?|lines?|loss|height"
+    r"|contours?|structures?|air|leads?|area|abnormal|"
+    r"markings|expansion|lungs?|(?:generalized |overall )*lung (?:volumes?|lines)(?: bilaterally)?|lungs?"
+    r"|silhouette|elevated|enlarged|surgical|absence|shift|limits?|densit(?:y|ies)? of|obscured|deformed"
+    r"|artifacts?|prominent|increased|low|narrowing)$"
 )
 
 
@@ -149,7 +234,15 @@ def _states_something(body: str, led: bool) -> bool:
         return False
     if _STATES_NOTHING.match(body):
         # "no acute abnormality" says something of the whole image; "changes" alone does not
-        return led and re.match(r"(?:acute|focal) (?:abnormalit(?:y|ies)|findings?|process|disease)$", body) is not None
+        return (
+            led
+            and re.match(
+                r"(?:acute|focal) (?:abnormalit(?:y|ies)|findings?|process"
+                r"|disease)$",
+                body,
+            )
+            is not None
+        )
     if _FINDING.search(body):
         return True
     return _STATE.search(body) is not None and _ANATOMY.search(body) is not None

@@ -20,7 +20,6 @@ narrow what is absent ("no large", "no focal", "no displaced") stay.
 
 from __future__ import annotations
 
-import re
 from functools import lru_cache
 
 from rarrg.extract.canonical import canonical

@@ -7,111 +7,139 @@ import re
 from rarrg.extract.clauses import MARK, NO
 from rarrg.extract.lexicon import (
     ADJECTIVES,
-    AFFIRMING,
     ADVERBS,
+    AFFIRMING,
     has_finding,
     has_head,
     is_anatomy,
     tidy,
 )
+from rarrg.extract.organs import (
+    ADJECTIVE_ALONE,
+    ASPECT_OF,
+    bare_name,
+    members_of,
+    names_organ,
+    normal_organs,
+    organ_name,
+)
 
 _THERE = re.compile(
-    r"^(?:(?:and|also|additionally|again|then|or|,) )*(?:(?:there|it|this|these|they|which|that|what) )?(?:appears? to be|appear to|"
-    r"(?:(?:may|might|could) be)?(?:is|are|was|were|has been|have been|had been|noted|seen|identified|note(?:d)? (?:is|are)|"
+    r"^(?:(?:and|also|additionally|again|then|or|,) )*(?:(?:there|it|this|these|they|which|that"
+    r"|what) )?(?:appears? to be|appear to|"
+    r"(?:(?:may|might|could) be)?(?:is|are|was|were|has been|have been|had been|noted|seen|identified"
+    r"|note(?:d)? (?:is|are)|"
     r"demonstrates?|shows?|reveals?|exhibits?|contains?|suffered|undergone)(?: (?:is|are|to be|also|once))*) "
 )
-_PRONOUN = re.compile(r"^(?:the )?(?:this|these|those|that|it|its|which|they|both|findings?|one|appearance|all|there|study|result|remainder|rest)\b(?: (?:finding|findings|appearance|area|areas|exam|examination|study|of the exam)s?)?$")
+_PRONOUN = re.compile(
+    r"^(?:the )?(?:this|these|those|that|it|its|which|they|both|findings?|one|appearance|all|there|study"
+    r"|result|remainder|rest)\b(?: (?:finding|findings|appearance|area|areas|exam|examination|study|of the exam)s?)?$"
+)
 _SHOWS = re.compile(
-    r"^(?P<subject>.{2,70}?) (?:show|shows|showing|demonstrate|demonstrates|demonstrating|reveal|reveals|have|has|exhibits?|contain|contains|are|is)"
+    r"^(?P<subject>.{2,70}?) (?:show|shows|showing|demonstrate|demonstrates|demonstrating|reveal|reveals|have"
+    r"|has|exhibits?|contain|contains|are|is)"
     rf"(?= (?:{NO})\b| (?!been)[^,]*\b(?:show|changes|fractures?|markings)) (?P<what>.+)$"
 )
 _DEMONSTRATES = re.compile(
-    r"^(?P<subject>.{2,80}?) (?:show|shows|showing|demonstrate|demonstrates|demonstrating|reveal|reveals|exhibits?|contain|contains|have|has) (?P<what>(?!been\b).+)$"
+    r"^(?P<subject>.{2,80}?) (?:show|shows|showing|demonstrate|demonstrates|demonstrating|reveal|reveals"
+    r"|exhibits?|contain|contains|have|has) (?P<what>(?!been\b).+)$"
 )
 _NEGATED = re.compile(rf"^(?:{NO})(?: (?:any|the|a|an))?\b *(?P<body>.*)$")
 _NOT_SEEN = re.compile(
     r"^(?P<it>.+?),? (?:(?:is|are|was|were|has been|have been) )?(?:not|never) (?:been )?(?:\w+ly )?"
-    r"(?:seen|identified|visualized|present|evident|noted|demonstrated|appreciated|detected|apparent|observed|found|visible)\b(?P<rest>.*)$"
+    r"(?:seen|identified|visualized|present|evident|noted|demonstrated|appreciated|detected|apparent|observed"
+    r"|found|visible)\b(?P<rest>.*)$"
     r"|^(?P<absent>.+?) (?:is|are) absent\b.*$"
 )
 _NOT_ADJECTIVE = re.compile(r"^(?P<it>.+?) (?:is|are|does|do|has|have)(?: not|n't) (?P<how>.+)$")
 _NOT_EXCLUDED = re.compile(
-    r"^(?P<it>.+?) (?:cannot|can not|can't|could not|may not|is not|are not|not)(?: be)?(?: entirely| completely| definitely| fully)? (?:excluded|ruled out)\b.*$"
+    r"^(?P<it>.+?) (?:cannot|can not|can't|could not|may not|is not|are not|not)(?: entirely"
+    r"| completely)?(?: be)?(?: entirely| completely| definitely| fully)? (?:excluded|ruled out)\b.*$"
+    r"|^(?P<hard>.+?) (?:is|are) difficult to (?:exclude|rule out)\b.*$"
 )
 _WORDS_OF_DOUBT = (
-    r"(?:may|might|could|possibly|possible|probably|probable|(?:most )?likely|suggests?|suggesting|suggestive|"
-    r"concerning|concern|suspicious(?= for)|worrisome|compatible|consistent|questionable|questioned|question|suspected|presumed|"
-    r"presumably|perhaps|favor(?:ed|s|ing)?|cannot exclude|equivocal|apparently|conceivably)"
+    r"(?:(?:most |very |quite )(?=likely|compatible|consistent|suggestive|probably))?(?:may|might|could"
+    r"|possibly|possible|probably|probable|likely|suggests?|suggesting|suggestive|"
+    r"concerning|concern|suspicious(?= for)|worrisome|compatible|consistent|questionable|questioned|question"
+    r"|suspected|presumed|"
+    r"presumably|perhaps|either|suggestions?(?= of)|favor(?:ed|s|ing)?|cannot exclude|equivocal|apparently"
+    r"|conceivably)"
 )
 _DOUBT = re.compile(
-    rf"(?P<before>^|^.*?[\s,(])(?P<cue>(?:(?:which|that|and|or|this|these|findings?|finding|is|are|was|were|raising|a|the|some|as|to|appears?|has|appearance) )*{_WORDS_OF_DOUBT}\b"
-    r"(?: (?:of|for|with|to|that|be|been|have|has|represents?|representing|representative|reflects?|reflecting|relates?|related|indicates?|indicate|accounted|due|secondary|from|"
-    r"is|are|in part|partly|partially|also|a|an|the|some|because|resulting|by|suggest|history|indicative|about|there|an area|area|element|component|underlying|combination|just)\b)*) *(?P<after>.*)$"
+    rf"(?P<before>^|^.*?[\s,(])(?P<cue>(?:(?:which|that|and|or|this|these|findings?|finding|is|are|was|were"
+    rf"|raising|a|the|some|as|to|appears?|has|appearance) )*{_WORDS_OF_DOUBT}\b"
+    r"(?: (?:of|for|with|to|that|be|been|have|has|represents?|representing|representative|reflects?"
+    r"|reflecting|relates?|related|indicates?|indicate|accounted|due|secondary|from|"
+    r"is|are|in part|partly|partially|also|a|an|the|some|because|resulting|by|suggest|history|indicative"
+    r"|about|there|an area|area|element|component|underlying|combination|just)\b)*) *(?P<after>.*)$"
 )
-_TO_SUGGEST = re.compile(r",? *\b(?:to (?:suggest|indicate)|suggesting|suggestive of|suspicious for|concerning for|worrisome for|compatible with|consistent with|of)\b *(?:the |an? )?")
+_REPRESENTS = re.compile(
+    r"^(?P<before>.+?),? (?:represents?|representing|reflects?|reflecting) (?:the |an? )?(?P<after>.+)$"
+)
+_TO_SUGGEST = re.compile(
+    r",? *\b(?:to (?:suggest|indicate)|suggesting|suggestive of|suspicious for|concerning for|worrisome for"
+    r"|compatible with|consistent with|of)\b *(?:the |an? )?"
+)
 _TRAILING_VERB = re.compile(
-    r",? *\b(?:(?:is|are|was|were|can be|has been|have been|being) )?(?:also |again |once |clearly |definitely |best |better |readily |well )*"
-    r"(?:seen|identified|visualized|present|evident|noted|demonstrated|appreciated|detected|apparent|observed|found|visible|shown|there)\b(?! (?:only|better))"
+    r",? *\b(?:(?:is|are|was|were|can be|has been|have been|being) )?(?:also |again |once |clearly "
+    r"|definitely |best |better |readily |well )*"
+    r"(?:seen|identified|visualized|present|evident|noted|demonstrated|appreciated|detected|apparent|observed"
+    r"|found|visible|shown|there)\b(?! (?:only|better))"
 )
 _ITEM = re.compile(r"(,? *\bor/?and\b *|,? *\band/or\b *|, *(?:and |or |nor )?| (?:and|or|nor) | */ *)")
 _EMPTY_HEAD = re.compile(
-    r"^(?:(?:any|other|definite|definitely|convincing|obvious|apparent|typical|gross|radiographic|visible|visualized|further|evident|additional|"
+    r"^(?:(?:any|other|definite|definitely|convincing|obvious|apparent|typical|gross|radiographic|visible"
+    r"|visualized|further|evident|additional|"
     r"identifiable|discernible|clear|direct|strong|specific|plain film|active|overt|¤) )*"
-    r"(?:(?:evidence|signs?|findings?|indications?|suggestion|sequelae?|features?|area|areas|focus|foci|regions?|pattern)(?: (?:of|for|to suggest|suggestive of|suggesting|suggest|suspicious for|compatible with|consistent with))+ )?"
+    r"(?:(?:evidence|signs?|findings?|indications?|suggestion|sequelae?|features?|area|areas|focus|foci"
+    r"|regions?|pattern)(?: (?:of|for|to suggest|suggestive of|suggesting|suggest|suspicious for"
+    r"|compatible with|consistent with))+ )?"
     r"(?:(?:an?|the|any|definite|visible|visualized|obvious|gross|convincing|typical|¤) )*"
 )
 # a comma forgotten between two absent findings
-_NO_COMMA = re.compile(r"\b(consolidations?|airspace disease|pneumothora(?:x|ces)|effusions?) (?=(?:focal|large|pneumothora|pleural effusion))")
+_NO_COMMA = re.compile(
+    r"\b(consolidations?|airspace disease|pneumothora(?:x|ces)|effusions?) (?=(?:focal|large|pneumothora"
+    r"|pleural effusion))"
+)
 _FOCAL_AREA = re.compile(r"\b(focal |acute |abnormal )?(?:areas?|foci|focus) of (?:focal )?")
 _STOPS = re.compile(
-    r"^(?:the |a |an )?(?:mild|mildly|moderate|small|minimal|tiny|stable|low|tortuous|normal|heart|lungs|mediastin|cardi|there|calcified|scattered|chronic|old|"
-    r"multiple|degenerative|unchanged|left|right|bilateral|clear|intact|elevated|possible|slight|prominent|trachea|healed|surgical|status post|"
+    r"^(?:the |a |an )?(?:mild|mildly|moderate|small|minimal|tiny|stable|low|tortuous|normal|heart|lungs"
+    r"|mediastin|cardi|there|calcified|scattered|chronic|old|"
+    r"multiple|degenerative|unchanged|left|right|bilateral|clear|intact|elevated|possible|slight|prominent"
+    r"|trachea|healed|surgical|status post|"
     r"sternotomy|hyper)(?![a-z]*(?: effusion| pneumothora| or | infiltrate| consolidation))"
 )
 _LOCATION = re.compile(r" (?:in|within|on|at|throughout) (?:the |either |both |each )?(?!time|this)[^,]*$")
 _NORMAL = re.compile(
-    r"^(?:normal|unremarkable|(?:with)?in (?:the )?(?:normal|limits? of normal)|of normal|maintained|preserved|negative$|"
-    r"not remarkable|without (?:acute )?abnormalit|normally)"
+    r"^(?:normal|unremarkable|(?:with)?in (?:the )?(?:normal|limits? of normal)|of normal|maintained"
+    r"|preserved|negative$|"
+    r"not remarkable|without (?:acute )?abnormalit)(?!ly)"
 )
 _UPPER_LIMIT = re.compile(
-    r"(?:(?:at|near|towards?|within|of|in|to|on|is|the|¤) )*(?:upper(?:[ -]limits?)?(?: of| range of| limits)? ?(?:the )?normal(?: limits?)?|top(?:s)?[ -](?:of[ -])?normal(?: limits)?|borderline(?: (?:in size|enlarged|large|normal|prominent|cardiomegaly))?)\b"
+    r"(?:(?:at|near|towards?|within|of|in|to|on|is|the|¤) )*(?:upper(?:[ -]limits?)?(?: of| range of"
+    r"| limits)? ?(?:the )?normal(?: limits?)?|top(?:s)?[ -](?:of[ -])?normal(?: limits)?"
+    r"|borderline(?: (?:in size|enlarged|large|normal|prominent|cardiomegaly))?)\b"
 )
 _BARE_STATE = re.compile(
-    r"^(?P<subject>.+?) (?P<state>(?:grossly |otherwise |both |all )*(?:normal|unremarkable|clear|intact|midline|(?:with)?in (?:the )?(?:normal limits|limits of normal|normal range)|of normal (?:size|contour|caliber|appearance)|"
-    r"(?:at |near |towards? )*(?:the )?upper limits? (?:of )?normal|top normal)(?:,? (?:in|for|of) (?:[\w ]+)| in (?:size|contour))?(?: bilaterally)?(?:,? and (?:contour|configuration|clear|expanded|intact|unremarkable))?)$"
+    r"^(?P<subject>.+?) (?P<state>(?:grossly |otherwise |both |all )*(?:normal|unremarkable|clear|intact"
+    r"|midline|(?:with)?in (?:the )?(?:normal limits|limits of normal|normal range)|of normal (?:size|contour"
+    r"|caliber|appearance)|"
+    r"(?:at |near |towards? )*(?:the )?upper limits? (?:of )?normal|top normal)(?:,? (?:in|for|of) (?:[\w ]+)"
+    r"| in (?:size|contour))?(?: bilaterally)?(?:,? and (?:contour|configuration|clear|expanded|intact"
+    r"|unremarkable))?)$"
 )
 _PREDICATE = re.compile(
-    r"^(?P<subject>.+?),? (?:is|are|was|were|appears?(?: to be)?|looks?|remains?|seems?)(?: (?:is|are|to be|noted to be|seen to be|also|again))* (?P<state>.+)$"
+    r"^(?P<subject>.+?),? (?:is|are|was|were|appears?(?: to be)?|looks?|remains?|seems?)(?: (?:is|are|to be"
+    r"|noted to be|seen to be|also|again))* (?P<state>.+)$"
 )
 _SEEN = re.compile(
     r"^(?:also |again |once again |best |better |incidentally |partially |well |easily |clearly )*"
-    r"(?:seen|noted|identified|present|visualized|demonstrated|evident|found|appreciated|shown|observed|visible|apparent|there)\b *(?P<rest>.*)$"
+    r"(?:seen|noted|identified|present|visualized|demonstrated|evident|found|appreciated|shown|observed"
+    r"|visible|apparent|there)\b *(?P<rest>.*)$"
 )
 _STATE_DETAIL = re.compile(
-    r"\b(?:for (?:the )?(?:patient'?s? )?(?:age|technique|appearance|size|contour|degree of inspiration|¤).*|in (?:appearance|configuration|caliber|course|position|shape|morphology)\b.*)"
-)
-_BESIDE_SIZE = re.compile(r"^(?:the )?(?:size|contours?|configuration|appearance|shape|caliber|silhouettes?|outline|border|borders)$")
-_ADJECTIVE_ITEM = re.compile(
-    r"^(?:the )?(?:cardiac|mediastinal|hilar|pulmonary|pleural|osseous|bony|skeletal|aortic|cardiomediastinal|superior mediastinal|upper|lower|left|right|diaphragmatic|soft tissue)$"
-)
-
-_ORGANS: tuple[tuple[re.Pattern[str], str], ...] = tuple(
-    (re.compile(pattern), name)
-    for pattern, name in (
-        (r"^(?:cardiomediastinal|cardiac(?: and|/) ?mediastinal|heart and mediastinal)(?: (?:size|contours?|silhouettes?|structures?|outline|margins?|borders?|shadows?))*(?: and contours?)?$", "cardiomediastinal silhouette"),
-        (r"^(?:heart|cardiac)(?: silhouette)? size$|^size of (?:the )?(?:heart|cardiac silhouette)$", "heart size"),
-        (r"^(?:heart|cardiac) (?:contours?|borders?|margins?)$", "cardiac contour"),
-        (r"^(?:heart|cardiac) silhouettes?$", "cardiac silhouette"),
-        (r"^(?:superior |upper )?mediastinal (?:contours?|silhouettes?|size|outline|structures?|borders?|margins?)$", "mediastinal contour"),
-        (r"^hilar (?:contours?|structures?|shadows?|silhouettes?|regions?)$|^hila$", "hilar contour"),
-        (r"^(?:central )?pulmonary vascul\w*(?: markings)?$|^pulmonary vascular$|^vascularity$|^vasculature$|^lung vasculature$", "pulmonary vascularity"),
-        (r"^(?:visible |visuali[sz]ed |remaining |underlying |surrounding )*(?:osseous|bony|skeletal|bone)(?: (?:structures?|thorax|skeleton|elements))?(?: of the (?:chest|thorax))?$|^(?:visible |visualized )*(?:bones?|skeleton|osseous and skeletal structures)(?: of the (?:chest|thorax))?$", "bony structures"),
-        (r"^(?:both |bilateral )*lungs?(?: fields?| parenchyma)?(?: bilaterally)?$", "lungs"),
-        (r"^pleural (?:spaces?|surfaces?)$", "pleural spaces"),
-        (r"^(?:overlying |surrounding |adjacent |visualized )*soft tissues?$", "soft tissues"),
-        (r"^(?:visible |visualized )?(?:upper abdomen|upper abdominal structures)$", "upper abdomen"),
-        (r"^(?:bilateral )?costophrenic angles?$", "costophrenic angle"),
-    )
+    r"\b(?:for (?:the )?(?:patient'?s? )?(?:age|technique|appearance|size|contour|degree of inspiration|¤).*"
+    r"|in (?:appearance|configuration|caliber|course|position|shape|morphology)\b.*)"
 )
 
 
@@ -134,10 +162,12 @@ def _read(clause: str, depth: int) -> list[str]:
     if negated := _NEGATED.match(text):
         return _negated(negated["body"], depth)
     if excluded := _NOT_EXCLUDED.match(text):
-        return [f"possible {excluded['it']}"]
+        return [f"possible {excluded['it'] or excluded['hard']}"]
     if unseen := _NOT_SEEN.match(text):
         if re.search(r"\b(?:lateral|frontal|pa|ap|view|well)\b", unseen["rest"] or ""):
-            return []
+            # "a nodule seen on the frontal view, not identified on the lateral view" is there
+            found = re.match(r"(?P<it>.+?) (?:is |are )?(?:seen|visualized|identified|noted)\b", unseen["it"] or "")
+            return _read(found["it"], depth + 1) if found else []
         return _negated(unseen["it"] or unseen["absent"], depth)
     if shows := _DEMONSTRATES.match(text):
         return _shown(shows["subject"], shows["what"], depth)
@@ -145,9 +175,12 @@ def _read(clause: str, depth: int) -> list[str]:
         return _not_so(refused["it"], refused["how"])
     if doubt := _DOUBT.match(text):
         return _doubted(doubt, depth)
-    if bare := _BARE_STATE.match(text):
-        if not re.search(r"\b(?:is|are|appears?)\b", bare["subject"]):
-            return _predicated(bare["subject"], bare["state"], depth)
+    if named := _REPRESENTS.match(text):
+        # a reading given for certain, unless it names alternatives
+        sure = "" if " or " not in named["after"] else "possible "
+        return [*_read(named["before"], depth + 1), f"{sure}{named['after']}"]
+    if (bare := _BARE_STATE.match(text)) and not re.search(r"\b(?:is|are|appears?)\b", bare["subject"]):
+        return _predicated(bare["subject"], bare["state"], depth)
     if predicate := _PREDICATE.match(text):
         return _predicated(predicate["subject"], predicate["state"], depth)
     return _noun_phrases(_TRAILING_VERB.sub("", text))
@@ -168,8 +201,8 @@ def _negated(body: str, depth: int) -> list[str]:
             break
         text = f"{joined}{piece}"
         separator = pieces[index + 1] if index + 1 < len(pieces) else ""
-        if separator and not has_head(_EMPTY_HEAD.sub("", text)) or _ADJECTIVE_ITEM.match(text):
-            joined = f"{text} " if separator.strip() == "," else f"{text}{' or ' if 'nd' in separator or 'or' in separator else ' or '}"
+        if (separator and not has_head(_EMPTY_HEAD.sub("", text))) or ADJECTIVE_ALONE.match(text):
+            joined = f"{text} " if separator.strip() == "," else f"{text} or "
             continue
         joined = ""
         items.append(text)
@@ -194,7 +227,8 @@ def _negated(body: str, depth: int) -> list[str]:
 
 
 _TO_SUGGEST_SPLIT = re.compile(
-    r",? *\b(?:to (?:suggest|indicate)|suggesting|suggestive of|suspicious for|concerning for|worrisome for|compatible with|consistent with)\b *(?:the |an? )?"
+    r",? *\b(?:to (?:suggest|indicate)|suggesting|suggestive of|suspicious for|concerning for|worrisome for"
+    r"|compatible with|consistent with)\b *(?:the |an? )?"
 )
 _KIN = (
     {"nodule", "nodules", "mass", "masses", "lesion", "lesions", "opacity", "opacities"},
@@ -211,38 +245,58 @@ def _share_adjective(before: str, item: str) -> str:
     return item
 
 
+def _on_side_of(subject: str, phrase: str) -> str:
+    """``the left lung shows an opacity``: the opacity is on the left."""
+    side = re.match(r"(?:the )?(left|right) (?:lung|hemithorax|chest|apex|base)\b", subject)
+    if side is None or re.search(r"\b(?:left|right|bilateral)", phrase):
+        return phrase
+    lead = re.match(r"(?:(?:no|possible) )?(?:an? |the )?", phrase)
+    start = lead.end() if lead else 0
+    if re.match(r"(?:upper|middle|lower|apical|basilar|basal|perihilar) ", phrase[start:]):
+        return f"{phrase[:start]}{side[1]} {phrase[start:]}"
+    return f"{phrase} in the {side[0].removeprefix('the ')}"
+
+
+_OF_ORGAN = {"bony structures": "bony", "lungs": "lung", "pleural spaces": "pleural", "soft tissues": "soft tissue"}
+
+
 def _shown(subject: str, what: str, depth: int) -> list[str]:
     """``the lungs show no acute abnormality``: the subject says where, if what is shown does not."""
     if doubt := re.match(r"^(?:a |an )?normal (?P<how>appearance|size|contour|configuration|caliber).*$", what):
-        return _normal(subject, f"normal in {doubt['how']}")
+        return normal_organs(subject, f"normal in {doubt['how']}")
     phrases = _read(what, depth + 1)
-    place = _organ(_bare(subject))
+    places = [organ_name(name) for name in members_of(subject)]
     if not is_anatomy(subject) or has_finding(subject):
         return ([*_noun_phrases(subject)] if has_finding(subject) else []) + phrases
-    generic = re.compile(r"^(no |possible )?((?!.*\b(?:airspace|lung|bony|pulmonary|pleural)\b)(?:\w+ )*?)(abnormalit(?:y|ies)|findings?|process|disease|fractures?|changes)$")
+    generic = re.compile(
+        r"^(no |possible )?((?!.*\b(?:airspace|lung|bony|pulmonary|pleural)\b)(?:\w+ )*?)(abnormalit(?:y|ies)"
+        r"|findings?|process|disease|fractures?|changes)$"
+    )
     placed: list[str] = []
     for phrase in phrases:
         match = generic.match(phrase)
         if match is None:
-            placed.append(phrase)
-        elif place == "bony structures":
-            if match[3].startswith(("fracture",)):
+            placed.append(_on_side_of(subject, phrase))
+            continue
+        for place in places:
+            adjective = _OF_ORGAN.get(place)
+            if match[3].startswith("fracture"):
                 placed.append(phrase)
-            elif match[3] == "changes":
-                placed.append(f"{phrase} of the bony structures")
+            elif adjective is None or match[3] == "changes":
+                placed.append(f"{phrase} of the {place}")
             else:
-                placed.append(f"{match[1] or ''}{match[2]}bony {match[3]}")
-        else:
-            placed.append(f"{phrase} of the {re.sub(r'^the ', '', subject)}")
+                placed.append(f"{match[1] or ''}{match[2]}{adjective} {match[3]}")
     return placed
 
 
 def _not_so(subject: str, how: str) -> list[str]:
     how = re.sub(r"^(?:be |to be |appear (?:to be )?)", "", how)
-    name = _bare(subject)
+    name = bare_name(subject)
+    if how == "remarkable":
+        return normal_organs(subject, "normal")
     grade = "significant " if re.match(r"(?:significantly|grossly|markedly)", how) else ""
     if re.search(r"\benlarged\b", how):
-        if _organ(name) in ("heart size", "heart"):
+        if organ_name(name) in ("heart size", "heart"):
             return [f"no {grade}cardiomegaly"]
         return [f"no {grade}enlargement of the {name}"]
     if re.search(r"\b(?:widened|wide)\b", how) and "mediast" in name:
@@ -253,10 +307,20 @@ def _not_so(subject: str, how: str) -> list[str]:
 
 
 def _doubted(doubt: re.Match[str], depth: int) -> list[str]:
-    before = re.sub(r"(?:,| and| or| which| that| is| are| the| a| appears?| of)+ *$", "", f" {doubt['before']}".rstrip(" ,(")).strip(" ,")
+    before = re.sub(
+        r"(?:,| and| or| which| that| is| are| the| a| appears?| of)+ *$", "", f" {doubt['before']}".rstrip(" ,(")
+    ).strip(" ,")
     after = doubt["after"].strip(" ,.)")
     after = re.sub(rf"\b{_WORDS_OF_DOUBT}\b(?: (?:of|for|with))?", "", after)
-    after = _TRAILING_VERB.sub("", f"{after} ").strip(" ,")
+    after = re.sub(r", (?=in |on |at )", " ", _TRAILING_VERB.sub("", f"{after} ")).strip(" ,")
+    beyond = re.match(rf"(?P<doubtful>[^,]+), (?:and )?(?:{MARK} )?(?:and )?(?P<seen>.+)$", after)
+    if beyond and " or " not in after and AFFIRMING.match(beyond["seen"]) and has_head(beyond["seen"]):
+        return [*_doubted_of(before, beyond["doubtful"], depth), *_read(beyond["seen"], depth + 1)]
+    return _doubted_of(before, after, depth)
+
+
+def _doubted_of(before: str, after: str, depth: int) -> list[str]:
+    """What was seen (``before``) stays sure; what it may be (``after``) gets the "possible"."""
     seen: list[str] = []
     if before and not _PRONOUN.match(before):
         if after and is_anatomy(before) and not has_finding(before) and _is_state(after):
@@ -277,68 +341,11 @@ def _without_verb(text: str) -> str:
 
 def _is_state(text: str) -> bool:
     words = re.sub(ADVERBS, "", text).split()
-    return bool(words) and (_NORMAL.match(" ".join(words)) is not None or _UPPER_LIMIT.match(text) is not None or all(w in ADJECTIVES for w in words))
-
-
-def _bare(subject: str) -> str:
-    text = re.sub(rf"^(?:and )?(?:the |both the |both |all |visuali[sz]ed |visible |remaining |included |underlying |imaged |{MARK} )+", "", f"{subject.strip()}")
-    return text.strip(" ,")
-
-
-def _organ(name: str) -> str:
-    for pattern, organ in _ORGANS:
-        if pattern.match(name):
-            return organ
-    return name
-
-
-def _subjects(subject: str) -> list[str]:
-    """``heart size, mediastinal contour, and hila`` -> its members; a shared last noun goes to each adjective."""
-    pieces = [piece.strip() for piece in re.split(r",? +and +|, +(?:and +)?| */ *", subject) if piece.strip()]
-    members: list[str] = []
-    for index, piece in enumerate(pieces):
-        name = _bare(piece)
-        if _ADJECTIVE_ITEM.match(name) and index + 1 < len(pieces):
-            nouns = _bare(pieces[-1]).split()
-            if len(nouns) > 1 and not _ADJECTIVE_ITEM.match(_bare(pieces[-1])):
-                members.append(f"{name} {nouns[-1]}")
-            continue
-        if _BESIDE_SIZE.match(name):
-            if members and name.startswith(("contour", "config")) and members[-1] in ("heart size", "cardiac size"):
-                members.append("cardiac contour")
-            continue
-        members.append(name)
-    return members
-
-
-def _normal(subject: str, state: str) -> list[str]:
-    phrases: list[str] = []
-    otherwise = "otherwise " if "otherwise" in state else ""
-    members = _subjects(subject)
-    if {"cardiac", "mediastinal"} <= {member.split()[0] for member in members if member} and all(
-        re.search(r"(?:contours?|silhouettes?)$", m) for m in members if m.split()[0] in ("cardiac", "mediastinal")
-    ):
-        members = ["cardiomediastinal silhouette"] + [m for m in members if m.split()[0] not in ("cardiac", "mediastinal")]
-    for member in members:
-        if has_finding(member):
-            phrases.append(member)
-            continue
-        if MARK in member or not is_anatomy(member) or _ADJECTIVE_ITEM.match(member):
-            continue
-        organ = _organ(member)
-        sized = re.search(r"\bsize", state) is not None
-        shaped = re.search(r"\b(?:contour|config|shape)", state) is not None
-        if organ in ("heart", "cardiac silhouette") and sized:
-            phrases.append(f"{otherwise}normal heart size")
-            if shaped:
-                phrases.append(f"{otherwise}normal cardiac contour")
-        elif organ in ("heart", "cardiac silhouette") and shaped:
-            phrases.append(f"{otherwise}normal cardiac contour")
-        elif organ == "mediastinum" and (shaped or sized):
-            phrases.append(f"{otherwise}normal mediastinal contour")
-        else:
-            phrases.append(f"{otherwise}normal {organ}")
-    return phrases
+    return bool(words) and (
+        _NORMAL.match(" ".join(words)) is not None
+        or _UPPER_LIMIT.match(text) is not None
+        or all(w in ADJECTIVES for w in words)
+    )
 
 
 def _predicated(subject: str, state: str, depth: int) -> list[str]:
@@ -351,7 +358,7 @@ def _predicated(subject: str, state: str, depth: int) -> list[str]:
     if negated := _NEGATED.match(plain):
         return _shown(subject, f"no {negated['body']}", depth)
     if _UPPER_LIMIT.match(plain):
-        organ = _organ(_bare(subject))
+        organ = organ_name(bare_name(subject))
         organ = "heart size" if organ in ("heart", "cardiac silhouette") else organ
         return [f"{organ} at the upper limits of normal"] if is_anatomy(subject) and MARK not in subject else []
     if seen := _SEEN.match(plain):
@@ -359,10 +366,14 @@ def _predicated(subject: str, state: str, depth: int) -> list[str]:
     if _NORMAL.match(plain):
         # "normal in size, tortuous": what follows the comma is another state
         head, _, tail = plain.partition(",")
-        phrases = _normal(subject, f"{otherwise}{head}")
+        phrases = normal_organs(subject, f"{otherwise}{head}")
         tail = re.sub(r"^ *and ", "", tail).strip()
         if tail:
-            phrases += _predicated(subject, tail, depth + 1) if _is_state(tail) or tail.split()[0] in ADJECTIVES else _read(tail, depth + 1)
+            phrases += (
+                _predicated(subject, tail, depth + 1)
+                if _is_state(tail) or tail.split()[0] in ADJECTIVES
+                else _read(tail, depth + 1)
+            )
         elif joined := re.search(r" and (clear|expanded|intact|symmetric)$", head):
             phrases += _predicated(subject, joined[1], depth + 1)
         return phrases
@@ -373,25 +384,32 @@ def _predicated(subject: str, state: str, depth: int) -> list[str]:
     if parts and all(all(word in ADJECTIVES for word in part.split()) for part in parts):
         side = " bilaterally" if plain.endswith("bilaterally") and "lungs" not in subject else ""
         phrases = []
-        for member in _subjects(subject):
+        for member in members_of(subject):
             if has_finding(member) and not is_anatomy(member):
                 phrases.append(f"{' '.join(parts)} {member}{side}")
             elif MARK in member or not is_anatomy(member):
                 continue
             else:
-                phrases += [f"{otherwise if part == 'clear' else ''}{part} {_organ(member)}{side}" for part in parts]
+                phrases += [
+                    f"{otherwise if part == 'clear' else ''}{part} {organ_name(member)}{side}" for part in parts
+                ]
         return phrases
     if parts and all(word in ADJECTIVES for word in parts[0].split()) and len(parts) > 1:
         return _predicated(subject, parts[0], depth + 1) + _read(" and ".join(parts[1:]), depth + 1)
-    return _noun_phrases(f"{_bare(subject)} {plain}")
+    return _noun_phrases(f"{bare_name(subject)} {plain}")
 
 
-_NORMAL_LIST = re.compile(r"^(?:the |a )?(?P<otherwise>otherwise )?(?P<state>normal|unremarkable|clear|intact) (?P<what>(?:appearance of (?:the )?)?.+)$")
+_NORMAL_LIST = re.compile(
+    r"^(?:the |a )?(?P<otherwise>otherwise )?(?P<state>normal|unremarkable|clear"
+    r"|intact) (?P<what>(?:appearance of (?:the )?)?.+)$"
+)
 
 
 def _noun_phrases(text: str) -> list[str]:
     """Comma lists of findings, one phrase each; "a and b" only where each side stands on its own."""
-    if (normal := _NORMAL_LIST.match(text)) and not has_finding(normal["what"]) and is_anatomy(normal["what"]):
+    if (normal := _NORMAL_LIST.match(text)) and (
+        ASPECT_OF.match(normal["what"]) or names_organ(re.split(r",| and ", normal["what"])[0])
+    ):
         return _predicated(normal["what"], f"{normal['otherwise'] or ''}{normal['state']}", 0)
     phrases: list[str] = []
     for piece in re.split(r", (?:and |as well as )?", text):
@@ -400,7 +418,11 @@ def _noun_phrases(text: str) -> list[str]:
             continue
         if phrases and not has_head(piece):
             # a tail such as "left greater than right" belongs to what it follows
-            if re.match(r"(?:left|right|greater|more|most|best|predominantly|in|at|on|within|with|measuring|projecting|involving|over)\b", piece):
+            if re.match(
+                r"(?:left|right|greater|more|most|best|predominantly|particularly|especially|in|at|on|within"
+                r"|with|measuring|projecting|involving|over)\b",
+                piece,
+            ):
                 phrases[-1] += f" {piece}"
             continue
         if not has_head(piece) and text.startswith(piece) and "," in text:
@@ -418,7 +440,9 @@ def _both_sides(text: str) -> list[str]:
     if text.startswith("normal ") and is_anatomy(left) and is_anatomy(right):
         return [text]
     opens = AFFIRMING.match(right) is not None
-    shared_place = re.search(r" (?:in|of|at|within|over|on) ", right) and not re.search(r" (?:in|of|at|within|over|on) ", left)
+    shared_place = re.search(r" (?:in|of|at|within|over|on) ", right) and not re.search(
+        r" (?:in|of|at|within|over|on) ", left
+    )
     if has_head(left) and has_head(right) and opens and not shared_place:
         return [left, right]
     return [text]

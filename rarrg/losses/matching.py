@@ -77,13 +77,13 @@ def match(
 
     queries_of, phrases_of = [np.empty(0, dtype=np.int64)], [np.empty(0, dtype=np.int64)]
     for image, size in enumerate(sizes):
-        try:
-            query, phrase = linear_sum_assignment(packed[image, :-1].reshape(queries, -1)[:, :size])
-        except ValueError as error:  # SciPy's word for NaN and infinity
+        block = packed[image, :-1].reshape(queries, -1)[:, :size]
+        if not np.isfinite(block).all():
             raise RarrgError(
                 f"matching: {_not_finite(logits, embeddings)} of the batch hold NaN or infinity, first seen in image "
                 f"{image}: look for a broken input, or lower optim.learning_rate"
-            ) from error
+            )
+        query, phrase = linear_sum_assignment(block)
         queries_of.append(query)
         phrases_of.append(phrase)
     images = np.repeat(np.arange(len(sizes)), np.minimum(sizes, queries))

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import timm
 import torch
-from safetensors import SafetensorError
 from timm.data import resolve_data_config
 from torch import Tensor, nn
 from torchvision.transforms import InterpolationMode
 from transformers import AutoConfig, AutoImageProcessor, CLIPVisionModel, Dinov2Model
+from transformers.utils import logging as transformers_logging
 
 from rarrg.errors import RarrgError
+from rarrg.models.hub import LOAD_ERRORS, first_line, unavailable
 from rarrg.models.packaged import load_efficientnet
 from rarrg.models.preprocessing import Preprocessing
 
@@ -65,9 +67,12 @@ def load_transformers(spec: str, name: str, size: int | None, revision: str | No
     Raises:
         RarrgError: The model cannot be had, is of another type, lacks weights, or ``size`` does not fit its patch.
     """
+    if Path(name).is_dir() and not (Path(name) / "config.json").is_file():
+        # Without one, AutoConfig guesses a model type from the letters of the path.
+        raise RarrgError(f"{spec}: the folder holds no transformers model (no config.json)")
     try:
         config = AutoConfig.from_pretrained(name, revision=revision)
-    except (OSError, ValueError) as error:
+    except LOAD_ERRORS as error:
         raise _unavailable(spec, name, error) from error
     architecture: Any
     if config.model_type == "dinov2":
@@ -82,10 +87,11 @@ def load_transformers(spec: str, name: str, size: int | None, revision: str | No
         _log.info("%s: input size %d, its own", spec, size)
     grid = _patch_grid(spec, size, vision.patch_size)
     try:
-        network, report = architecture.from_pretrained(
-            name, revision=revision, dtype=torch.float32, output_loading_info=True
-        )
-    except (OSError, SafetensorError) as error:
+        with _quiet_transformers():
+            network, report = architecture.from_pretrained(
+                name, revision=revision, dtype=torch.float32, output_loading_info=True
+            )
+    except LOAD_ERRORS as error:
         raise _unavailable(spec, name, error) from error
     # Dinov2's mask token serves its training alone.
     missing = sorted(key for key in report["missing_keys"] if not key.endswith("mask_token"))
@@ -121,7 +127,7 @@ def load_timm(spec: str, name: str, size: int | None) -> Backbone:
         network = timm.create_model(name, pretrained=True, num_classes=0, **sized)
     except (OSError, RuntimeError, AssertionError) as error:
         raise RarrgError(
-            f"{spec}: its weights cannot be loaded ({_first_line(error)}); check the name, "
+            f"{spec}: its weights cannot be loaded ({first_line(error)}); check the name, "
             "and that the hub is reachable and HF_HUB_OFFLINE is not set"
         ) from error
     return _timm_backbone(spec, network, size)
@@ -157,7 +163,7 @@ def _timm_backbone(spec: str, network: Any, size: int | None) -> Backbone:
         with torch.inference_mode():
             shape = _timm_map(network, torch.zeros(1, 3, size, size)).shape
     except (RuntimeError, AssertionError, ValueError) as error:
-        raise RarrgError(f"{spec}: makes no feature map of {size} x {size} pixels ({_first_line(error)})") from error
+        raise RarrgError(f"{spec}: makes no feature map of {size} x {size} pixels ({first_line(error)})") from error
     return Backbone(
         network=network,
         features=_timm_map,
@@ -206,7 +212,8 @@ def _processor_preprocessing(
 ) -> Preprocessing:
     """Mean, deviation and interpolation of the model's own processor, or ``statistics`` and bicubic without one."""
     try:
-        processor = AutoImageProcessor.from_pretrained(name, revision=revision)
+        with _quiet_transformers():
+            processor = AutoImageProcessor.from_pretrained(name, revision=revision)
     except (OSError, ValueError):
         mean, std = statistics
         _log.warning("%s: has no image processor; taking mean %s, deviation %s, bicubic", spec, mean, std)
@@ -218,6 +225,17 @@ def _processor_preprocessing(
     return Preprocessing(size, _three(processor.image_mean), _three(processor.image_std), interpolation)
 
 
+@contextmanager
+def _quiet_transformers() -> Iterator[None]:
+    """Hold back warnings that do not concern us: CLIP's unused text weights, slow processors we only read."""
+    level = transformers_logging.get_verbosity()
+    transformers_logging.set_verbosity_error()
+    try:
+        yield
+    finally:
+        transformers_logging.set_verbosity(level)
+
+
 def _three(values: Any) -> tuple[float, float, float]:
     red, green, blue = map(float, values)
     return red, green, blue
@@ -225,13 +243,5 @@ def _three(values: Any) -> tuple[float, float, float]:
 
 def _unavailable(spec: str, name: str, error: Exception) -> RarrgError:
     if Path(name).is_dir():
-        return RarrgError(f"{spec}: the folder holds no usable transformers model ({_first_line(error)})")
-    return RarrgError(
-        f"{spec}: cannot be had from the Hugging Face hub ({_first_line(error)}); check the name, log in "
-        "(hf auth login) where it asks for that, see that HF_HUB_OFFLINE is not set, or give a local folder"
-    )
-
-
-def _first_line(error: Exception) -> str:
-    lines = str(error).strip().splitlines()
-    return lines[0].rstrip(".:") if lines else type(error).__name__
+        return RarrgError(f"{spec}: the folder holds no usable transformers model ({first_line(error)})")
+    return unavailable(spec, error, "a local folder")

@@ -19,6 +19,7 @@ from tqdm import tqdm
 
 from rarrg.artifacts import atomic_write
 from rarrg.errors import RarrgError
+from rarrg.models.hub import LOAD_ERRORS, first_line, unavailable
 from rarrg.models.packaged import sentence_model_folder
 from rarrg.models.reference import fingerprint_of
 
@@ -86,15 +87,11 @@ def load_text_encoder(name: str, revision: str | None = None) -> TextEncoder:
         model = SentenceTransformer(
             str(folder) if local else name, revision=revision, model_kwargs={"dtype": torch.float32}
         )
-    except (OSError, ValueError, SafetensorError) as error:
-        reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
-        advice = (
-            "the folder holds no usable sentence-transformers model"
-            if local
-            else "check the name, log in (hf auth login) where it asks for that, see that HF_HUB_OFFLINE is not set, "
-            "or give a local folder or packaged:all-MiniLM-L6-v2"
-        )
-        raise RarrgError(f"{name}: the text encoder cannot be loaded ({reason}); {advice}") from error
+    except LOAD_ERRORS as error:
+        if local:
+            reason = first_line(error)
+            raise RarrgError(f"{name}: the folder holds no usable sentence-transformers model ({reason})") from error
+        raise unavailable(name, error, "a local folder or packaged:all-MiniLM-L6-v2") from error
     return TextEncoder(name, model, None if local else _commit(model) or revision)
 
 
@@ -131,11 +128,11 @@ def embed_phrases(encoder: TextEncoder, phrases: Sequence[str], cache: Path) -> 
 def add_noise(embeddings: Tensor, generator: torch.Generator | None = None) -> Tensor:
     """Add uniform noise to unit vectors and bring them back to unit length; for training only.
 
-    ``normalize(normalize(e) + u / sqrt(d))`` with ``u ~ U[-1, 1]`` in every element (RA-RRG 3.2.1, after NEFTune). The noise is
-    large: the mean cosine between a vector and its noisy self is about 0.866.
+    ``normalize(normalize(e) + u / sqrt(d))`` with ``u ~ U[-1, 1]`` in every element (RA-RRG 3.2.1, after NEFTune).
+    The noise is large: the mean cosine between a vector and its noisy self is about 0.866.
 
     Args:
-        embeddings: ``[..., dim]``, unit rows.
+        embeddings: ``[..., dim]``.
         generator: Source of the noise, on the embeddings' device.
 
     Returns:

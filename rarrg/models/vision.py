@@ -19,7 +19,6 @@ from rarrg.models.backbones import Backbone, load_packaged, load_timm, load_tran
 from rarrg.models.preprocessing import Preprocessing
 from rarrg.models.reference import fingerprint_of
 
-
 __all__ = ["FusedEncoder", "Preprocessing", "VisionEncoder", "load_encoder", "load_fused"]
 
 
@@ -64,7 +63,8 @@ class VisionEncoder(nn.Module):
             pixels: ``[batch, 3, size, size]``, preprocessed.
 
         Returns:
-            ``[batch, channels, height, width]``, without a graph, usable in one. Half precision under autocast.
+            ``[batch, channels, height, width]``, without a graph, usable in one; of the type that the
+            network gives under the caller's autocast.
         """
         with torch.inference_mode():
             features = self._features(self.network, pixels)

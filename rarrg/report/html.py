@@ -36,8 +36,13 @@ def _jpeg_uri(image: np.ndarray) -> tuple[str, int, int]:
 
 
 def _packed_map(attention: np.ndarray) -> dict[str, Any]:
-    """A float ``[height, width]`` map as base64 bytes, scaled so that its peak is 255."""
-    scaled = np.rint(255.0 * attention / max(float(attention.max()), 1e-12)).astype(np.uint8)
+    """A float ``[height, width]`` map as base64 bytes: 0 up to the map's mean, 255 at its peak.
+
+    A peak below twice the mean stays below 255, so that a map that prefers nothing shows little.
+    """
+    mean = float(attention.mean())
+    above = np.maximum(attention - mean, 0) / max(float(attention.max()) - mean, mean, 1e-12)
+    scaled = np.rint(255 * above).astype(np.uint8)
     return {
         "height": attention.shape[0],
         "width": attention.shape[1],

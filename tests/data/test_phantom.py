@@ -52,7 +52,7 @@ def folder(tmp_path_factory):
     return folder
 
 
-@pytest.fixture(scope="module", params=range(3))
+@pytest.fixture(scope="module", params=range(2))
 def patient(request):
     return Patient.of(np.random.default_rng(request.param))
 
@@ -294,7 +294,7 @@ def statements(text: str) -> list[str]:
     return [clause for sentence in sentences for clause in re.split(r" and (?=an? )", sentence)]
 
 
-@pytest.mark.parametrize("seed", range(300))
+@pytest.mark.parametrize("seed", range(100))
 def test_report_states_what_was_drawn_and_nothing_else(seed):
     findings = case(seed, 0)[1]
     text, impression = write_report(findings, np.random.default_rng(seed))
@@ -307,7 +307,10 @@ def test_report_states_what_was_drawn_and_nothing_else(seed):
             for finding in drawn:
                 side = "bilateral" if expected == 1 < len(drawn) else finding.side
                 wanted = [side, finding.location.split(" ")[0], finding.size]
-                assert any(all(word in clause.lower() for word in wanted) for clause in clauses), (wanted, text)
+                matching = [clause for clause in clauses if all(word in clause.lower() for word in wanted)]
+                assert matching, (wanted, text)
+                other = {"left": "right", "right": "left"}.get(side)
+                assert other is None or not any(other in clause.lower() for clause in matching), text
     for finding in findings:  # what is there is not denied
         denied = [s for s in re.split(r"(?<=\.) ", text) if re.match(r"(There is )?[Nn]o\b", s)]
         assert not any(re.search(WORDS[finding.kind], sentence) for sentence in denied), text

@@ -117,7 +117,9 @@ def test_bfloat16_is_matched_in_float32_even_under_autocast():
     counts = torch.tensor([20, 5, 11])
     exact = match(logits.float(), embeddings.float(), texts.float(), counts)
     with torch.autocast("cpu", torch.bfloat16):
-        assert matching_cost(logits, embeddings, texts).dtype == torch.float32
+        cost = matching_cost(logits, embeddings, texts)
+        assert cost.dtype == torch.float32
+        assert torch.equal(cost, matching_cost(logits.float(), embeddings.float(), texts.float()))
         assert triples(match(logits, embeddings, texts, counts)) == triples(exact)
         assert triples(match(logits.float(), embeddings.float(), texts.float(), counts)) == triples(exact)
 
@@ -169,7 +171,9 @@ def test_a_broken_input_is_named(place, name):
 def test_an_infinite_embedding_is_refused(value):
     logits, embeddings, texts = draw(7)
     embeddings[2, 0, 0] = value
-    with pytest.raises(RarrgError, match="semantic embeddings of the batch hold NaN or infinity, first seen in image 2"):
+    with pytest.raises(
+        RarrgError, match="semantic embeddings of the batch hold NaN or infinity, first seen in image 2"
+    ):
         match(logits, embeddings, texts, torch.tensor([4, 4, 4]))
 
 

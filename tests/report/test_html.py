@@ -121,15 +121,23 @@ def test_images_are_inside_the_page():
     assert abs(int(decoded[256, 100])) < 4
 
 
-def test_maps_reach_the_page_row_by_row_scaled_to_their_peak():
-    report = make_report(phrases={"lateral": (phrase("a"), phrase("b"))})
-    maps = np.array([[[0.1, 0.2, 0.4], [0.0, 0.1, 0.2]], [[0.0, 0.0, 0.0], [0.0, 0.0, 1.0]]])
+def test_maps_reach_the_page_row_by_row_from_their_mean_to_their_peak():
+    report = make_report(phrases={"lateral": (phrase("a"), phrase("b"), phrase("c"))})
+    maps = np.array(
+        [
+            [[0.1, 0.2, 0.6], [0.0, 0.0, 0.3]],  # mean 0.2, peak 0.4 above it
+            [[1.0, 1.0, 1.0], [1.0, 1.0, 1.0]],
+            [[0.9, 1.1, 1.0], [1.0, 1.0, 1.0]],  # prefers little, so shows little
+        ]
+    )
     data = data_of(render(report, images_of(report), {"lateral": maps}))["maps"]
-    assert set(data) == {"lateral-0", "lateral-1"}
-    first = data["lateral-0"]
-    assert (first["height"], first["width"]) == (2, 3)
-    assert list(base64.b64decode(first["data"])) == [64, 128, 255, 0, 64, 128]
-    assert list(base64.b64decode(data["lateral-1"]["data"])) == [0, 0, 0, 0, 0, 255]
+    assert [(one["height"], one["width"]) for one in data.values()] == [(2, 3)] * 3
+    shown = {key: list(base64.b64decode(one["data"])) for key, one in data.items()}
+    assert shown == {
+        "lateral-0": [0, 0, 255, 0, 0, 64],
+        "lateral-1": [0] * 6,
+        "lateral-2": [0, 26, 0, 0, 0, 0],
+    }
 
 
 def test_maps_must_be_as_many_as_phrases():
@@ -190,13 +198,26 @@ def test_a_fragment_opens_the_page_with_a_phrase_shown(tmp_path: Path):
     report = make_report()
     maps = {"frontal": np.random.default_rng(0).random((2, 5, 4)), "lateral": np.ones((1, 5, 4))}
     (tmp_path / "page.html").write_text(render(report, images_of(report), maps), encoding="utf-8")
-    options = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-first-run"]
+    options = [
+        browser,
+        "--headless",
+        "--no-sandbox",
+        "--disable-gpu",
+        "--disable-background-networking",
+        "--no-first-run",
+    ]
     dump = subprocess.run(
-        [browser, *options, "--dump-dom", f"--user-data-dir={tmp_path / 'profile'}", f"file://{tmp_path / 'page.html'}#sentence-1"],
-        capture_output=True, text=True, timeout=60, check=True,
-    ).stdout  # fmt: skip
+        [*options, f"--user-data-dir={tmp_path / 'profile'}", "--dump-dom", f"file://{tmp_path}/page.html#sentence-1"],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    ).stdout
     page = Page(dump)
-    lit = [values.get("data-row") or values.get("data-key") for _, values in page.elements
-           if "lit" in (values.get("class") or "").split()]  # fmt: skip
-    assert sorted(filter(None, lit)) == ["frontal-1", "lateral-0", "sentence-1"]
+    lit = [values for _, values in page.elements if "lit" in (values.get("class") or "").split()]
+    assert sorted(values.get("data-row") or values.get("data-key") or "" for values in lit) == [
+        "frontal-1",
+        "lateral-0",
+        "sentence-1",
+    ]
     assert page.words.count("Where the model looked for “no pleural effusion”") == 2

@@ -1,0 +1,166 @@
+"""The folder that a trained retriever is kept in, and its way to and from the Hugging Face hub.
+
+``model.safetensors`` (weights), ``config.yaml`` (:class:`ModelInfo`), ``README.md`` (model card) and ``manifest.json``
+(format version and checksums).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import yaml
+from huggingface_hub import HfApi, ModelCard, ModelCardData, snapshot_download
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+from rarrg.artifacts import MANIFEST, Manifest, atomic_write, write_text
+from rarrg.errors import RarrgError
+from rarrg.models.hub import LOAD_ERRORS, first_line, unavailable
+
+NAME = "phrase-retriever"
+VERSION = 1
+WEIGHTS = "model.safetensors"
+CONFIG = "config.yaml"
+CARD = "README.md"
+_TEMPLATE = Path(__file__).with_name("model_card.md.jinja")
+
+
+@dataclass(frozen=True)
+class ModelInfo:
+    """What belongs to a retriever besides its weights. Plain values only: numbers, strings, lists, dicts.
+
+    Attributes:
+        retriever: Fields of the ``RetrieverConfig``.
+        channels: Channels of the fused image features.
+        text_dim: Dimension of the text embeddings.
+        vision: References of the image encoders, in the order of their channels.
+        text: Reference of the text encoder.
+        threshold: Selection probability above which a query retrieves its phrase.
+        training: Data, counts, epochs, seed, figures and versions, for the model card.
+    """
+
+    retriever: dict[str, Any]
+    channels: int
+    text_dim: int
+    vision: list[dict[str, Any]]
+    text: dict[str, Any]
+    threshold: float
+    training: dict[str, Any] = field(default_factory=dict)
+
+
+def write_model(folder: Path, weights: Mapping[str, Tensor], info: ModelInfo) -> None:
+    """Write a model folder, each file atomically and the manifest last."""
+    with atomic_write(folder / WEIGHTS) as temporary:
+        save_file({name: value.detach().cpu().contiguous() for name, value in weights.items()}, temporary)
+    write_text(folder / CONFIG, yaml.safe_dump(asdict(info), sort_keys=False, allow_unicode=True))
+    size = sum(value.numel() for value in weights.values())
+    write_text(folder / CARD, model_card(folder.resolve().name, info, size))
+    details = {"vision": info.vision, "text": info.text}
+    # The card is left out: its words may be changed.
+    Manifest.of(folder, NAME, VERSION, [WEIGHTS, CONFIG], details).save(folder)
+
+
+def read_model(folder: Path) -> tuple[dict[str, Tensor], ModelInfo]:
+    """Read a model folder.
+
+    Raises:
+        RarrgError: A file is missing or changed, or the folder is of another format version.
+    """
+    if not (folder / MANIFEST).is_file():
+        raise RarrgError(f"{folder}: holds no trained model (no {MANIFEST}); train one with python train.py")
+    Manifest.load(folder, NAME, VERSION).verify(folder)
+    try:
+        info = ModelInfo(**yaml.safe_load((folder / CONFIG).read_text(encoding="utf-8")))
+    except (TypeError, yaml.YAMLError) as error:
+        raise RarrgError(f"{folder / CONFIG}: is not a model's configuration ({first_line(error)})") from error
+    return load_file(folder / WEIGHTS), info
+
+
+def model_folder(model: str | Path, revision: str | None = None) -> Path:
+    """Local folder of a model: the folder itself, or the download of a model on the Hugging Face hub.
+
+    Args:
+        model: A folder, or ``ORG/NAME``.
+        revision: Commit, branch or tag on the hub.
+
+    Raises:
+        RarrgError: There is no such folder, and no such model on the hub.
+    """
+    folder = Path(model).expanduser()
+    if folder.is_dir():
+        return folder
+    owner, _, name = str(model).partition("/")
+    # A folder that is not there yet, as runs/demo, must not be looked for on the hub.
+    local = isinstance(model, Path) or not name or "/" in name or owner in ("", ".", "..", "~", "runs")
+    if local or Path(owner).is_dir():
+        raise RarrgError(
+            f"{model}: no such folder; train a model with python train.py, or name one on the hub: ORG/NAME"
+        )
+    try:
+        found = snapshot_download(
+            str(model), revision=revision, allow_patterns=[WEIGHTS, CONFIG, CARD, MANIFEST, "store/*"]
+        )
+    except LOAD_ERRORS as error:
+        raise unavailable(str(model), error, "the folder of a model trained with python train.py") from error
+    return Path(found)
+
+
+def upload_model(folder: Path, repo_id: str, private: bool) -> str:
+    """Upload a model folder's weights, configuration, card and manifest to the Hugging Face hub.
+
+    A phrase store beside them stays where it is: it holds wording of the training reports.
+
+    Args:
+        folder: The model folder.
+        repo_id: ``ORG/NAME``; made where it does not exist.
+        private: Make a new repository private.
+
+    Returns:
+        The model's address.
+
+    Raises:
+        RarrgError: The hub refuses, as without a login.
+    """
+    api = HfApi()
+    try:
+        address = api.create_repo(repo_id, private=private, exist_ok=True)
+        api.upload_folder(
+            repo_id=repo_id,
+            folder_path=folder,
+            allow_patterns=[WEIGHTS, CONFIG, CARD, MANIFEST],
+            commit_message="Upload phrase retriever",
+        )
+    except LOAD_ERRORS as error:
+        raise RarrgError(
+            f"{repo_id}: cannot be uploaded ({first_line(error)}); log in with hf auth login and a token that may write"
+        ) from error
+    return str(address)
+
+
+def model_card(name: str, info: ModelInfo, size: int) -> str:
+    """The model card: what the model is, data, figures, encoders, licence, use.
+
+    Args:
+        name: Title.
+        info: The model's configuration.
+        size: Number of values in the weights file.
+    """
+    non_commercial = any("xrayclip" in str(encoder["spec"]).lower() for encoder in info.vision)
+    data = ModelCardData(
+        license="cc-by-nc-4.0" if non_commercial else "apache-2.0",
+        library_name="rarrg",
+        pipeline_tag="image-to-text",
+        tags=["radiology", "chest-x-ray", "report-generation", "retrieval"],
+    )
+    card = ModelCard.from_template(
+        data,
+        template_path=str(_TEMPLATE),
+        name=name,
+        info=asdict(info),
+        size=size,
+        non_commercial=non_commercial,
+    )
+    return str(card)

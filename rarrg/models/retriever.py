@@ -1,0 +1,178 @@
+"""The phrase retriever: projection, DETR decoder and two heads (RA-RRG 3.2.1)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from rarrg.config import RetrieverConfig
+from rarrg.errors import RarrgError
+from rarrg.models.decoder import Decoder, sine_position
+from rarrg.models.model_folder import WEIGHTS, ModelInfo, model_folder, read_model, upload_model, write_model
+
+__all__ = ["ModelInfo", "PhraseRetriever", "RetrieverOutput", "model_folder", "select_queries"]
+
+
+class RetrieverOutput(NamedTuple):
+    """What the queries say about each image.
+
+    Attributes:
+        logits: Selection logits, ``[batch, queries]``; their sigmoid is the selection probability.
+        embeddings: Semantic embeddings, ``[batch, queries, text_dim]``, float32, unit length.
+        attention: Cross-attention of the last layer averaged over heads, ``[batch, queries, height, width]``, each map
+            summing to 1; None unless asked for.
+    """
+
+    logits: Tensor
+    embeddings: Tensor
+    attention: Tensor | None
+
+
+class PhraseRetriever(nn.Module):
+    """Image features in; selection logits and semantic embeddings of N queries out.
+
+    Args:
+        channels: Channels C of the fused features.
+        text_dim: Dimension of the text embeddings.
+        config: Sizes of the decoder and how features enter it.
+
+    Raises:
+        RarrgError: ``config.dim`` is no multiple of 4 although ``config.position`` is ``sine2d``.
+    """
+
+    mean: Tensor
+    std: Tensor
+
+    def __init__(self, channels: int, text_dim: int, config: RetrieverConfig) -> None:
+        super().__init__()
+        if config.position == "sine2d" and config.dim % 4:
+            raise RarrgError(f"retriever.dim: must be a multiple of 4 for position sine2d, got {config.dim}")
+        self.config = config
+        self.register_buffer("mean", torch.zeros(channels))
+        self.register_buffer("std", torch.ones(channels))
+        self.projection = nn.Linear(channels, config.dim)
+        self.decoder = Decoder(
+            config.queries, config.layers, config.dim, config.heads, config.feedforward, config.dropout
+        )
+        self.selection = nn.Linear(config.dim, 1)
+        self.semantic = nn.Sequential(
+            nn.Linear(config.dim, config.dim),
+            nn.ReLU(),
+            nn.Linear(config.dim, config.dim),
+            nn.ReLU(),
+            nn.Linear(config.dim, text_dim),
+        )
+
+    def set_standardisation(self, mean: Tensor, std: Tensor) -> None:
+        """Keep the mean and deviation that each feature channel is standardised with.
+
+        Args:
+            mean: ``[channels]``.
+            std: ``[channels]``; a channel that never varies is only centred.
+
+        Raises:
+            ValueError: ``config.standardise`` is off, or a shape is wrong.
+        """
+        if not self.config.standardise:
+            raise ValueError("retriever.standardise is off: mean and deviation would not be used")
+        if mean.shape != self.mean.shape or std.shape != self.std.shape:
+            raise ValueError(f"expected {tuple(self.mean.shape)}, got {tuple(mean.shape)} and {tuple(std.shape)}")
+        self.mean.copy_(mean)
+        self.std.copy_(torch.where(std > 1e-6, std, torch.ones_like(std)))
+
+    def forward(self, features: Tensor, need_attention: bool = False) -> RetrieverOutput:
+        """Decode the queries of each image.
+
+        Args:
+            features: ``[batch, channels, height, width]``.
+            need_attention: Also return cross-attention.
+        """
+        height, width = features.shape[-2:]
+        tokens = features.flatten(2).transpose(1, 2)
+        if self.config.standardise:
+            tokens = (tokens - self.mean) / self.std
+        position = None
+        if self.config.position == "sine2d":
+            position = sine_position(height, width, self.config.dim).to(tokens)
+        decoded, attention = self.decoder(self.projection(tokens), position, need_attention)
+        return RetrieverOutput(
+            logits=self.selection(decoded).squeeze(-1),
+            # In float32 under autocast too: losses and the store take these for unit vectors.
+            embeddings=F.normalize(self.semantic(decoded).float(), dim=-1),
+            attention=None if attention is None else attention.unflatten(-1, (height, width)),
+        )
+
+    def save_pretrained(self, folder: str | Path, info: ModelInfo) -> None:
+        """Write ``model.safetensors``, ``config.yaml``, ``README.md`` and ``manifest.json`` into a folder."""
+        write_model(Path(folder), self.state_dict(), info)
+
+    @classmethod
+    def from_pretrained(cls, model: str | Path, revision: str | None = None) -> tuple[PhraseRetriever, ModelInfo]:
+        """Load a retriever in evaluation mode, on the CPU.
+
+        Args:
+            model: A model folder, or ``ORG/NAME`` on the Hugging Face hub.
+            revision: Commit, branch or tag on the hub.
+
+        Returns:
+            The retriever, and what was saved with it.
+
+        Raises:
+            RarrgError: The model cannot be had, a file is missing or changed, or weights and configuration disagree.
+        """
+        folder = model_folder(model, revision)
+        weights, info = read_model(folder)
+        try:
+            config = RetrieverConfig(**info.retriever)
+        except TypeError as error:
+            raise RarrgError(f"{folder / 'config.yaml'}, retriever: {error}") from error
+        retriever = cls(info.channels, info.text_dim, config)
+        expected = {name: tuple(value.shape) for name, value in retriever.state_dict().items()}
+        found = {name: tuple(value.shape) for name, value in weights.items()}
+        for name in sorted(expected.keys() | found.keys()):
+            if expected.get(name) != found.get(name):
+                raise RarrgError(
+                    f"{folder / WEIGHTS}: {name} has shape {found.get(name, 'missing')}, "
+                    f"config.yaml asks for {expected.get(name, 'none')}"
+                )
+        retriever.load_state_dict(weights)
+        return retriever.eval(), info
+
+    def push_to_hub(self, repo_id: str, info: ModelInfo, private: bool = True) -> str:
+        """Upload the retriever to the Hugging Face hub, without a phrase store.
+
+        Args:
+            repo_id: ``ORG/NAME``; made where it does not exist.
+            info: What belongs to it.
+            private: Make a new repository private.
+
+        Returns:
+            The model's address.
+
+        Raises:
+            RarrgError: The hub refuses, as without a login.
+        """
+        with TemporaryDirectory() as parent:
+            folder = Path(parent) / repo_id.rpartition("/")[2]
+            self.save_pretrained(folder, info)
+            return upload_model(folder, repo_id, private)
+
+
+def select_queries(logits: Tensor, threshold: float) -> Tensor:
+    """Queries that retrieve a phrase: probability above the threshold, or the most probable one where none is.
+
+    Args:
+        logits: ``[batch, queries]``.
+        threshold: Selection probability, in (0, 1).
+
+    Returns:
+        bool ``[batch, queries]``, at least one True in each row.
+    """
+    selected = logits.float().sigmoid() > threshold
+    best = F.one_hot(logits.argmax(dim=1), logits.shape[1]).bool()
+    return selected | (best & ~selected.any(dim=1, keepdim=True))

