@@ -170,6 +170,7 @@ def main(argv: Sequence[str] | None = None, prog: str | None = None) -> int:
         return 0
     logging.basicConfig(format="%(message)s")
     logging.getLogger("rarrg").setLevel(logging.INFO)
+    logging.getLogger("lightning.pytorch").setLevel(logging.WARNING)
     keep_freed_memory()
     command, *rest = argv
     try:

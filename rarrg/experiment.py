@@ -18,6 +18,7 @@ from typing import Any
 import lightning as L
 import numpy as np
 import torch
+import wandb
 import yaml
 from lightning.pytorch.callbacks import Callback, LearningRateMonitor, ModelCheckpoint, TQDMProgressBar
 from lightning.pytorch.loggers import CSVLogger, Logger, WandbLogger
@@ -91,7 +92,9 @@ def train(config: TrainConfig, ckpt_path: str | None = None) -> Path:
         best = torch.load(out / "checkpoints" / "best.ckpt", map_location="cpu", weights_only=True)
         module.load_state_dict(best["state_dict"])
 
-    summary = _summary(trainer, module, data, prepared.splits["test"])
+    if any(isinstance(logger, WandbLogger) for logger in trainer.loggers):
+        wandb.finish()
+    summary = _summary(config, module, data, prepared.splits["test"])
     write_json(out / "summary.json", summary)
     retriever.save_pretrained(
         out,
@@ -110,7 +113,7 @@ def train(config: TrainConfig, ckpt_path: str | None = None) -> Path:
                 "epochs": config.trainer.epochs,
                 "seed": config.seed,
                 "figures": summary,
-                "versions": {"rarrg": __version__, "torch": torch.__version__, "lightning": L.__version__},
+                "versions": {"rarrg": __version__, "torch": str(torch.__version__), "lightning": L.__version__},
             },
         ),
     )
@@ -127,7 +130,7 @@ def _checkpoint(out: Path, config: TrainConfig, ckpt_path: str | None) -> Path |
     saved = out / "train.yaml"
     if saved.is_file():
         before, now = yaml.safe_load(saved.read_text(encoding="utf-8")), dataclasses.asdict(config)
-        changed = [key for key, old, new in _differences(before, now) if not _may_change(key)]
+        changed = sorted(key for key, _, _ in _differences(before, now) if not _may_change(key))
         if changed:
             raise RarrgError(
                 f"--ckpt_path {ckpt_path}: {', '.join(changed)} differ from {saved}; resume with the same "
@@ -196,33 +199,35 @@ def _loggers(config: TrainConfig, out: Path, resumed: bool) -> list[Logger]:
         if not (resumed and identity.is_file()):
             write_json(identity, {"id": uuid.uuid4().hex[:8]})
         run = json.loads(identity.read_text(encoding="utf-8"))["id"]
-        wandb = WandbLogger(
+        online = WandbLogger(
             name=out.name, save_dir=out, project=config.log.project, id=run, resume="allow", offline=mode == "offline"
         )
-        wandb.log_hyperparams(dataclasses.asdict(config))
-        loggers.append(wandb)
+        online.log_hyperparams(dataclasses.asdict(config))
+        loggers.append(online)
     return loggers
 
 
 def _wandb_mode(config: LogConfig) -> str:
     if config.wandb != "auto":
         return config.wandb
-    import wandb
-
     return "online" if wandb.api.api_key else "offline"
 
 
 def _summary(
-    trainer: L.Trainer,
-    module: RetrieverModule,
-    data: PhraseDataModule,
-    test: Sequence[Example],
+    config: TrainConfig, module: RetrieverModule, data: PhraseDataModule, test: Sequence[Example]
 ) -> dict[str, Any]:
     """What the kept weights do: validation figures, and what they retrieve over the test images."""
+    # A trainer of its own, so that these figures enter no log as if they were another epoch's.
+    trainer = L.Trainer(
+        accelerator=config.trainer.accelerator,
+        devices=1,
+        precision=_precision(config.trainer.precision, _device(config.trainer.accelerator)),
+        logger=False,
+        enable_model_summary=False,
+    )
     figures = {name: round(float(value), 4) for name, value in trainer.validate(module, data, verbose=False)[0].items()}
     if test:
-        loader = data.test_loader(test)
-        retrieved = [ids for batch in trainer.predict(module, loader) or [] for ids in batch]
+        retrieved = [ids for batch in trainer.predict(module, data.test_loader(test)) or [] for ids in batch]
         figures["test/images"] = len(retrieved)
         figures["test/distinct_phrases"] = len(np.unique(np.concatenate(retrieved)))
         figures["test/phrases_per_image"] = round(sum(map(len, retrieved)) / len(retrieved), 4)

@@ -176,8 +176,7 @@ _IN_SIZE = re.compile(
     r",? *\b(?:mildly |slightly )?(?:in|de)creased in (?:size|number|extent|prominence|conspicuity)\b"
 )
 _OF_A_STUDY = re.compile(
-    rf"\b(?:prior|previous|comparison|earlier|last|old) (?:[\w¤-]+ ){{0,3}}?{_STUDY}(?![\w-])|\bcomparison\b"
-    rf"|\bcompared\b"
+    rf"\b(?:prior|previous|comparison|earlier|last|old) (?:[\w¤-]+ ){{0,3}}?{_STUDY}(?![\w-])(?! [a-z])|\bcomparison\b|\bcompared\b"
 )
 _CREASED = re.compile(
     rf"\b{_GRADE}" r"(?:in|de)creased (?!(?:[\w/-]+ ){0,5}?" + _QUANTITY + r"\b)(?:in size |size of (?:the )?)?"

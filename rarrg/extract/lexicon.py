@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
+from itertools import takewhile
 
-from rarrg.extract.clauses import MARK
+from rarrg.extract.spelling import MARK
 
 
 def words(text: str) -> frozenset[str]:
@@ -40,7 +41,7 @@ _FINDING = re.compile(
     r"honeycomb|cephaliz|engorge|plethora|hypertens|failure|obscur|silhouett(?:ing)|indistinct|ill-defined"
     r"|haz|asymmetr|"
     r"irregular|rotator|anchor|distend|distension|distention|dilated|ileus|obstruct|stool|gas|air bronch"
-    r"|\bair\b|capping|fullness|myeloma|phlebolith|listhesis|syndesmo|intramedullary|orif\b|destruct"
+    r"|\bair\b|capping|fullness|myeloma|phlebolith|listhesis|syndesmo|intramedullary|orif\b|stimulator|destruct"
     r"|bronchiec|peribronch|cuff|plaque|empyem|loculat|"
     r"azygos lobe|cervical rib|pectus|ankylos|dish\b|callus|ossif|spur|bone island|fat pad|"
     r"granular|coin|tent|scallop|tram|bunch|splay|retract|entrapment|anomal|variant|situs|dextrocard"
@@ -183,9 +184,9 @@ def tidy(phrase: str) -> str:
     Args:
         phrase: A lower-case phrase, perhaps with "no" or "possible" in front.
     """
-    lead = re.match(r"(?:no|possible) ", phrase)
-    body = phrase[lead.end() :] if lead else phrase
-    prefix = lead[0] if lead else ""
+    leads = list(takewhile(_LEADS.__contains__, phrase.split()))
+    body = " ".join(phrase.split()[len(leads) :])
+    prefix = f"{leads[0]} " if leads else ""
     body = _VIEWS.sub("", body)
     body = re.sub(r",? \b(?:which|that|who)\b.*$", "", body)
     body = _LOST_PLACE.sub(lambda lost: f" on the{lost['side']}" if lost["side"] else "", body)
@@ -197,15 +198,16 @@ def tidy(phrase: str) -> str:
         if cut == body:
             break
         body = cut
-    if re.match(r"(?:no|possible)\b", body):
-        return (
-            tidy(body) if not prefix or prefix == f"{body.split()[0]} " else tidy(body) if prefix == "possible " else ""
-        )
+    if body.split(" ", 1)[0] in _LEADS:
+        return tidy(f"{prefix}{body}")
+    if leads[:1] == ["possible"] and "no" in leads:
+        return ""
     if not body or _MOVED.match(body) or _UNFINISHED.search(body) or not _states_something(body, bool(prefix)):
         return ""
     return f"{prefix}{body}"
 
 
+_LEADS = ("no", "possible")
 _MOVED = re.compile(
     r"(?:(?:overall|the|left|right|slight|bibasilar|lung) )*(?:aeration|appearance|position|comparison"
     r"|differences?)\b"
@@ -246,3 +248,16 @@ def _states_something(body: str, led: bool) -> bool:
     if _FINDING.search(body):
         return True
     return _STATE.search(body) is not None and _ANATOMY.search(body) is not None
+
+
+_TRAILING_VERB = re.compile(
+    r",? *\b(?:(?:is|are|was|were|can be|has been|have been|being) )?(?:also |again |once |clearly "
+    r"|definitely |best |better |readily |well )*"
+    r"(?:seen|identified|visualized|present|evident|noted|demonstrated|appreciated|detected|apparent|observed"
+    r"|found|visible|shown|there)\b(?! (?:only|better))"
+)
+
+
+def drop_seen(text: str) -> str:
+    """Take off the verb that says no more than that something was seen."""
+    return _TRAILING_VERB.sub("", text).strip(" ,")

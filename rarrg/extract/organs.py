@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-from rarrg.extract.clauses import MARK
 from rarrg.extract.lexicon import has_finding, is_anatomy
+from rarrg.extract.spelling import MARK
 
 _BESIDE_SIZE = re.compile(
     r"^(?:the )?(?:size|contours?|configuration|appearance|shape|caliber|silhouettes?|outline|border|borders)$"

@@ -7,7 +7,7 @@ names, technique, advice, and every statement that a de-identification mark robs
 
 How a report is read (each step is a module or a function):
 
-1. Sentences, one spelling, marks as one sign; technique and advice leave (:func:`rarrg.extract.clauses.sentences`).
+1. Sentences, one spelling, marks as one sign; technique and advice leave (:func:`rarrg.extract.sentences.sentences`).
 2. Clauses, split where another statement begins (:func:`rarrg.extract.clauses.split_clauses`).
 3. The present state of each clause (:func:`rarrg.extract.comparison.to_present`).
 4. Its statement: negated lists are distributed, an uncertain reading is set apart from what was seen, a predicate goes
@@ -23,8 +23,9 @@ from __future__ import annotations
 from functools import lru_cache
 
 from rarrg.extract.canonical import canonical
-from rarrg.extract.clauses import sentences, split_clauses
+from rarrg.extract.clauses import split_clauses
 from rarrg.extract.comparison import COMPARISON_TERMS, compares, to_present
+from rarrg.extract.sentences import sentences
 from rarrg.extract.statements import read_statement
 
 __all__ = ["COMPARISON_TERMS", "EXTRACTOR", "VERSION", "compares", "extract_phrases"]

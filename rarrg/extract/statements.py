@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import re
 
-from rarrg.extract.clauses import MARK, NO
+from rarrg.extract.clauses import NO
 from rarrg.extract.lexicon import (
     ADJECTIVES,
     ADVERBS,
     AFFIRMING,
+    drop_seen,
     has_finding,
     has_head,
     is_anatomy,
     tidy,
 )
+from rarrg.extract.negation import negated_list
 from rarrg.extract.organs import (
-    ADJECTIVE_ALONE,
     ASPECT_OF,
     bare_name,
     members_of,
@@ -23,6 +24,7 @@ from rarrg.extract.organs import (
     normal_organs,
     organ_name,
 )
+from rarrg.extract.spelling import MARK
 
 _THERE = re.compile(
     r"^(?:(?:and|also|additionally|again|then|or|,) )*(?:(?:there|it|this|these|they|which|that"
@@ -34,11 +36,6 @@ _THERE = re.compile(
 _PRONOUN = re.compile(
     r"^(?:the )?(?:this|these|those|that|it|its|which|they|both|findings?|one|appearance|all|there|study"
     r"|result|remainder|rest)\b(?: (?:finding|findings|appearance|area|areas|exam|examination|study|of the exam)s?)?$"
-)
-_SHOWS = re.compile(
-    r"^(?P<subject>.{2,70}?) (?:show|shows|showing|demonstrate|demonstrates|demonstrating|reveal|reveals|have"
-    r"|has|exhibits?|contain|contains|are|is)"
-    rf"(?= (?:{NO})\b| (?!been)[^,]*\b(?:show|changes|fractures?|markings)) (?P<what>.+)$"
 )
 _DEMONSTRATES = re.compile(
     r"^(?P<subject>.{2,80}?) (?:show|shows|showing|demonstrate|demonstrates|demonstrating|reveal|reveals"
@@ -76,40 +73,6 @@ _DOUBT = re.compile(
 _REPRESENTS = re.compile(
     r"^(?P<before>.+?),? (?:represents?|representing|reflects?|reflecting) (?:the |an? )?(?P<after>.+)$"
 )
-_TO_SUGGEST = re.compile(
-    r",? *\b(?:to (?:suggest|indicate)|suggesting|suggestive of|suspicious for|concerning for|worrisome for"
-    r"|compatible with|consistent with|of)\b *(?:the |an? )?"
-)
-_TRAILING_VERB = re.compile(
-    r",? *\b(?:(?:is|are|was|were|can be|has been|have been|being) )?(?:also |again |once |clearly "
-    r"|definitely |best |better |readily |well )*"
-    r"(?:seen|identified|visualized|present|evident|noted|demonstrated|appreciated|detected|apparent|observed"
-    r"|found|visible|shown|there)\b(?! (?:only|better))"
-)
-_ITEM = re.compile(r"(,? *\bor/?and\b *|,? *\band/or\b *|, *(?:and |or |nor )?| (?:and|or|nor) | */ *)")
-_EMPTY_HEAD = re.compile(
-    r"^(?:(?:any|other|definite|definitely|convincing|obvious|apparent|typical|gross|radiographic|visible"
-    r"|visualized|further|evident|additional|"
-    r"identifiable|discernible|clear|direct|strong|specific|plain film|active|overt|¤) )*"
-    r"(?:(?:evidence|signs?|findings?|indications?|suggestion|sequelae?|features?|area|areas|focus|foci"
-    r"|regions?|pattern)(?: (?:of|for|to suggest|suggestive of|suggesting|suggest|suspicious for"
-    r"|compatible with|consistent with))+ )?"
-    r"(?:(?:an?|the|any|definite|visible|visualized|obvious|gross|convincing|typical|¤) )*"
-)
-# a comma forgotten between two absent findings
-_NO_COMMA = re.compile(
-    r"\b(consolidations?|airspace disease|pneumothora(?:x|ces)|effusions?) (?=(?:focal|large|pneumothora"
-    r"|pleural effusion))"
-)
-_FOCAL_AREA = re.compile(r"\b(focal |acute |abnormal )?(?:areas?|foci|focus) of (?:focal )?")
-_STOPS = re.compile(
-    r"^(?:the |a |an )?(?:mild|mildly|moderate|small|minimal|tiny|stable|low|tortuous|normal|heart|lungs"
-    r"|mediastin|cardi|there|calcified|scattered|chronic|old|"
-    r"multiple|degenerative|unchanged|left|right|bilateral|clear|intact|elevated|possible|slight|prominent"
-    r"|trachea|healed|surgical|status post|"
-    r"sternotomy|hyper)(?![a-z]*(?: effusion| pneumothora| or | infiltrate| consolidation))"
-)
-_LOCATION = re.compile(r" (?:in|within|on|at|throughout) (?:the |either |both |each )?(?!time|this)[^,]*$")
 _NORMAL = re.compile(
     r"^(?:normal|unremarkable|(?:with)?in (?:the )?(?:normal|limits? of normal)|of normal|maintained"
     r"|preserved|negative$|"
@@ -183,66 +146,7 @@ def _read(clause: str, depth: int) -> list[str]:
         return _predicated(bare["subject"], bare["state"], depth)
     if predicate := _PREDICATE.match(text):
         return _predicated(predicate["subject"], predicate["state"], depth)
-    return _noun_phrases(_TRAILING_VERB.sub("", text))
-
-
-def _negated(body: str, depth: int) -> list[str]:
-    """``focal consolidation, effusion, or pneumothorax`` under one "no" -> one phrase each."""
-    body = _TRAILING_VERB.sub("", f"{body} ").strip(" ,")
-    body = _NO_COMMA.sub(r"\1, ", body)
-    pieces = _ITEM.split(body)
-    items: list[str] = []
-    rest = ""
-    joined = ""
-    for index in range(0, len(pieces), 2):
-        piece = pieces[index].strip()
-        if items and not joined and (_STOPS.match(piece) or re.search(r"\b(?:is|are|normal|intact)\b", piece)):
-            rest = "".join(pieces[index:])
-            break
-        text = f"{joined}{piece}"
-        separator = pieces[index + 1] if index + 1 < len(pieces) else ""
-        if (separator and not has_head(_EMPTY_HEAD.sub("", text))) or ADJECTIVE_ALONE.match(text):
-            joined = f"{text} " if separator.strip() == "," else f"{text} or "
-            continue
-        joined = ""
-        items.append(text)
-    if joined.strip():
-        items.append(re.sub(r" or $", "", joined))
-    place = _LOCATION.search(items[-1]) if len(items) > 1 else None
-    where = place[0] if place and not re.search(r"\b(?:view|image|exam|study)", place[0]) else ""
-    phrases: list[str] = []
-    shared = ""
-    for index, item in enumerate(items):
-        item = _FOCAL_AREA.sub(lambda area: area[1] or "", _EMPTY_HEAD.sub("", item))
-        item = re.sub(r" or $", "", item)
-        item = _share_adjective(shared, item)
-        shared = item
-        if where and index < len(items) - 1 and not _LOCATION.search(item):
-            item += where
-        parts = _TO_SUGGEST_SPLIT.split(item)
-        for part in parts:
-            part = _EMPTY_HEAD.sub("", part)
-            phrases.append(f"no {part.strip()}")
-    return [*phrases, *_read(rest, depth + 1)]
-
-
-_TO_SUGGEST_SPLIT = re.compile(
-    r",? *\b(?:to (?:suggest|indicate)|suggesting|suggestive of|suspicious for|concerning for|worrisome for"
-    r"|compatible with|consistent with)\b *(?:the |an? )?"
-)
-_KIN = (
-    {"nodule", "nodules", "mass", "masses", "lesion", "lesions", "opacity", "opacities"},
-    {"fracture", "fractures", "dislocation", "dislocations", "subluxation"},
-)
-
-
-def _share_adjective(before: str, item: str) -> str:
-    """``suspicious nodules or masses``: the adjective narrows both, for a bare "no masses" would claim more."""
-    words, last = item.split(), before.split()
-    for kin in _KIN:
-        if len(words) == 1 and words[0] in kin and len(last) > 1 and last[-1] in kin:
-            return f"{' '.join(last[:-1])} {item}"
-    return item
+    return _noun_phrases(drop_seen(text))
 
 
 def _on_side_of(subject: str, phrase: str) -> str:
@@ -258,6 +162,11 @@ def _on_side_of(subject: str, phrase: str) -> str:
 
 
 _OF_ORGAN = {"bony structures": "bony", "lungs": "lung", "pleural spaces": "pleural", "soft tissues": "soft tissue"}
+
+
+def _negated(body: str, depth: int) -> list[str]:
+    phrases, rest = negated_list(body)
+    return [*phrases, *_read(rest, depth + 1)]
 
 
 def _shown(subject: str, what: str, depth: int) -> list[str]:
@@ -312,7 +221,7 @@ def _doubted(doubt: re.Match[str], depth: int) -> list[str]:
     ).strip(" ,")
     after = doubt["after"].strip(" ,.)")
     after = re.sub(rf"\b{_WORDS_OF_DOUBT}\b(?: (?:of|for|with))?", "", after)
-    after = re.sub(r", (?=in |on |at )", " ", _TRAILING_VERB.sub("", f"{after} ")).strip(" ,")
+    after = re.sub(r", (?=in |on |at )", " ", drop_seen(f"{after} ")).strip(" ,")
     beyond = re.match(rf"(?P<doubtful>[^,]+), (?:and )?(?:{MARK} )?(?:and )?(?P<seen>.+)$", after)
     if beyond and " or " not in after and AFFIRMING.match(beyond["seen"]) and has_head(beyond["seen"]):
         return [*_doubted_of(before, beyond["doubtful"], depth), *_read(beyond["seen"], depth + 1)]
@@ -425,7 +334,7 @@ def _noun_phrases(text: str) -> list[str]:
             ):
                 phrases[-1] += f" {piece}"
             continue
-        if not has_head(piece) and text.startswith(piece) and "," in text:
+        if not has_head(piece) and text.startswith(f"{piece}, "):
             # "small, calcified granuloma": adjectives parted by a comma
             return _noun_phrases(text.replace(", ", " ", 1))
         phrases += _both_sides(piece)

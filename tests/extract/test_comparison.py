@@ -1,0 +1,98 @@
+"""When a phrase compares with an earlier study, and what becomes of comparing clauses."""
+
+from __future__ import annotations
+
+import pytest
+
+from rarrg.extract.comparison import COMPARISON_TERMS, compares
+from rarrg.extract.rules import extract_phrases
+
+
+def test_there_are_eighteen_terms():
+    assert len(COMPARISON_TERMS) == len(set(COMPARISON_TERMS)) == 18
+
+
+@pytest.mark.parametrize("term", COMPARISON_TERMS)
+def test_each_term_compares_by_itself_in_any_case(term):
+    assert compares(f"pleural effusion {term}")
+    assert compares(term.upper())
+
+
+@pytest.mark.parametrize(
+    "phrase",
+    [
+        "degenerative changes of the spine",
+        "degenerative change of the spine",
+        "left base atelectatic change",
+        "increased interstitial markings",
+        "increased AP diameter of the chest",
+        "increased kyphosis",
+        "decreased bone density",
+        "opacities worse at the bases",
+        "blunting, left worse than right",
+        "prior granulomatous disease",
+        "previous cabg",
+        "mild cardiomegaly",
+        "instability of the shoulder",
+        "against the chest wall",
+    ],
+)
+def test_uses_that_do_not_compare(phrase):
+    assert not compares(phrase)
+
+
+@pytest.mark.parametrize(
+    "phrase",
+    [
+        "no change in the effusion",
+        "without significant change",
+        "increased pleural effusion",
+        "increased size of the mass",
+        "increased interstitial markings since the last study",
+        "lung volumes decreased from prior",
+        "worse opacities",
+        "as on the prior chest film",
+        "degenerative change, stable",
+        "prior study",
+    ],
+)
+def test_uses_that_compare(phrase):
+    assert compares(phrase)
+
+
+@pytest.mark.parametrize(
+    ("findings", "phrases"),
+    [
+        ("Stable mild cardiomegaly.", ["mild cardiomegaly"]),
+        ("Mild cardiomegaly, unchanged from the prior study.", ["mild cardiomegaly"]),
+        ("The effusion has increased, now moderate.", ["moderate pleural effusion"]),
+        ("There has been interval increase in the left effusion, which is now large.", ["large left pleural effusion"]),
+        ("Unchanged position of the left PICC.", ["left picc"]),
+        ("Again seen is a right upper lobe nodule.", ["right upper lobe nodule"]),
+        ("Compared to the prior exam, there is a new small left effusion.", ["small left pleural effusion"]),
+        ("Pulmonary edema is slightly worse.", ["pulmonary edema"]),
+        ("No change in the small left effusion.", ["small left pleural effusion"]),
+        ("Hiatal hernia is redemonstrated.", ["hiatal hernia"]),
+        ("Lung volumes remain low.", ["low lung volumes"]),
+        ("Heart size is normal and stable.", ["normal heart size"]),
+        ("Prior granulomatous disease.", ["old granulomatous disease"]),
+        ("Bilateral effusions, left worse than right.", ["bilateral pleural effusions left greater than right"]),
+        (
+            "Right middle lobe mass of 4.5 cm, increased in size compared to prior, most compatible with neoplasm.",
+            ["right middle lobe mass of 4.5 cm", "possible neoplasm"],
+        ),
+        # described, not compared
+        ("There are increased interstitial markings.", ["increased interstitial markings"]),
+        ("The interstitial markings are increased.", ["increased interstitial markings"]),
+        # nothing of the present is left
+        ("No interval change.", []),
+        ("Interval removal of the endotracheal tube.", []),
+        ("The right chest tube has been removed.", []),
+        ("The mediastinum is stable.", []),
+        ("No new infiltrate.", []),
+        ("The prior study showed an effusion.", []),
+    ],
+)
+def test_the_present_state_is_what_remains(findings, phrases):
+    assert extract_phrases(findings) == phrases
+    assert not any(map(compares, phrases))

@@ -1,0 +1,175 @@
+from __future__ import annotations
+
+import csv
+import dataclasses
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+import yaml
+from safetensors.torch import load_file
+
+from rarrg.config import TrainConfig
+from rarrg.data.features import FeatureCache
+from rarrg.errors import RarrgError
+from rarrg.experiment import train
+from rarrg.models.vision import FusedEncoder
+from rarrg.pipeline import ReportGenerator
+
+ROOT = Path(__file__).resolve().parents[1]
+
+KILLED = """
+import os, signal, sys
+from rarrg import training
+from rarrg.cli import main
+
+go_on = training.RetrieverModule.on_train_batch_start
+
+def die(self, batch, batch_idx):
+    if self.global_step == int(sys.argv[1]):
+        os.kill(os.getpid(), signal.SIGKILL)
+    go_on(self, batch, batch_idx)
+
+training.RetrieverModule.on_train_batch_start = die
+main(["train", "--config", sys.argv[2]])
+"""
+
+
+def rows(out: Path) -> list[dict[str, str]]:
+    """Rows of all CSV logs of a run, in order."""
+    found = []
+    for path in sorted(out.glob("logs/version_*/metrics.csv")):
+        with path.open(newline="") as file:
+            found += list(csv.DictReader(file))
+    return found
+
+
+def test_a_run_leaves_a_model_folder_that_generates(tiny_config: TrainConfig) -> None:
+    out = train(tiny_config)
+    names = {path.name for path in out.iterdir()}
+    assert names >= {"model.safetensors", "config.yaml", "README.md", "store", "train.yaml", "key_phrases.jsonl"}
+    assert names >= {"skipped.csv", "summary.json", "checkpoints", "logs"}
+
+    summary = json.loads((out / "summary.json").read_text())
+    assert summary["test/images"] == 6
+    assert summary["test/distinct_phrases"] >= 1
+    validated = [row for row in rows(out) if row["val/loss"]]
+    assert [row["epoch"] for row in validated] == ["0", "1", "2"]
+    assert all(float(row["val/distinct_phrases"]) >= 1 for row in validated)
+    assert all(float(row["val/phrases_per_image"]) >= 1 for row in validated)
+    # The kept weights are those of the lowest validation loss.
+    assert summary["val/loss"] == pytest.approx(min(float(row["val/loss"]) for row in validated), abs=1e-4)
+
+    weights = load_file(out / "model.safetensors")
+    assert not any("network" in name for name in weights)  # frozen encoders are kept by reference
+    image = next((Path(tiny_config.data.cache) / "phantom").rglob("*frontal.png"))
+    report = ReportGenerator.from_pretrained(out)(frontal=image)
+    stored = {json.loads(line)["text"] for line in (out / "store" / "phrases.jsonl").read_text().splitlines()}
+    assert {phrase.text for phrase in report.phrases["frontal"]} <= stored
+
+
+def test_cached_and_live_features_give_the_same_losses(tiny_config: TrainConfig, tmp_path: Path) -> None:
+    # One epoch: over many, float16 rounding turns a tie of the matching and the two runs part ways.
+    config = dataclasses.replace(tiny_config, trainer=dataclasses.replace(tiny_config.trainer, epochs=1))
+    live = dataclasses.replace(
+        config, out=str(tmp_path / "live"), data=dataclasses.replace(config.data, cache_features=False)
+    )
+    cached_rows, live_rows = rows(train(config)), rows(train(live))
+    for column in ("train/loss", "train/selection", "train/similarity", "train/contrastive", "val/loss"):
+        cached_values = [float(row[column]) for row in cached_rows if row[column]]
+        assert len(cached_values) == (1 if column == "val/loss" else 9)
+        assert cached_values == pytest.approx([float(row[column]) for row in live_rows if row[column]], abs=1e-3)
+
+
+def test_a_second_run_computes_no_features(tiny_config: TrainConfig, monkeypatch: pytest.MonkeyPatch) -> None:
+    train(tiny_config)
+
+    def refuse(self: FusedEncoder, pixels: object) -> torch.Tensor:
+        raise AssertionError("features were computed again")
+
+    monkeypatch.setattr(FusedEncoder, "forward", refuse)
+    train(tiny_config)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("killed_at", [6, 9, 22])  # within the first epoch, at the start of the second, in the last
+def test_a_killed_run_resumes_to_the_same_weights(tiny_config: TrainConfig, tmp_path: Path, killed_at: int) -> None:
+    whole = train(tiny_config)
+    config = dataclasses.replace(tiny_config, out=str(tmp_path / "killed"))
+    (tmp_path / "c.yaml").write_text(yaml.safe_dump(dataclasses.asdict(config)))
+    argv = [sys.executable, "-c", KILLED, str(killed_at), str(tmp_path / "c.yaml")]
+    killed = subprocess.run(argv, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert killed.returncode == -9, killed.stderr
+    assert not (tmp_path / "killed" / "model.safetensors").exists()
+
+    resumed = train(config, ckpt_path="last")
+    expected, found = load_file(whole / "model.safetensors"), load_file(resumed / "model.safetensors")
+    assert expected.keys() == found.keys()
+    for name, value in expected.items():
+        assert torch.equal(value, found[name]), name
+    assert (whole / "summary.json").read_text() == (resumed / "summary.json").read_text()
+
+
+def test_resuming_keeps_the_wandb_run(tiny_config: TrainConfig) -> None:
+    config = dataclasses.replace(tiny_config, log=dataclasses.replace(tiny_config.log, wandb="offline"))
+    out = train(dataclasses.replace(config, trainer=dataclasses.replace(config.trainer, epochs=1)))
+    identity = (out / "wandb_run.json").read_text()
+    train(config, ckpt_path="last")
+    assert (out / "wandb_run.json").read_text() == identity
+    run = json.loads(identity)["id"]
+    assert len(list(out.glob(f"wandb/offline-run-*-{run}"))) == 2
+    train(config)
+    assert (out / "wandb_run.json").read_text() != identity
+
+
+def test_resuming_another_configuration_is_refused(tiny_config: TrainConfig) -> None:
+    with pytest.raises(RarrgError, match="--ckpt_path last: no checkpoint"):
+        train(tiny_config, ckpt_path="last")
+    train(dataclasses.replace(tiny_config, trainer=dataclasses.replace(tiny_config.trainer, epochs=1)))
+    other = dataclasses.replace(tiny_config, seed=1, loss=dataclasses.replace(tiny_config.loss, temperature=0.5))
+    with pytest.raises(RarrgError, match=r"loss\.temperature, seed differ from .*train\.yaml"):
+        train(other, ckpt_path="last")
+
+
+def test_a_loss_that_is_not_finite_stops_the_run_and_is_named(
+    tiny_config: TrainConfig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from rarrg.losses import criterion
+
+    monkeypatch.setattr(criterion, "soft_contrastive_loss", lambda text, *_, **__: text.sum() * float("nan"))
+    with pytest.raises(RarrgError, match="loss term 'contrastive' is nan at step 0"):
+        train(tiny_config)
+
+
+def test_unreadable_images_are_left_out_and_listed(tiny_config: TrainConfig) -> None:
+    train(dataclasses.replace(tiny_config, trainer=dataclasses.replace(tiny_config.trainer, epochs=1)))
+    broken = sorted((Path(tiny_config.data.cache) / "phantom").rglob("*frontal.png"))[0]
+    broken.write_bytes(b"")
+    with pytest.raises(RarrgError, match=r"1 of 48 images cannot be read \(2.1%, data.max_bad_images is 1.0%\)"):
+        train(tiny_config)
+    tolerant = dataclasses.replace(tiny_config, data=dataclasses.replace(tiny_config.data, max_bad_images=0.05))
+    out = train(tolerant)
+    with (out / "skipped.csv").open(newline="") as file:
+        assert [row["path"] for row in csv.DictReader(file)] == [str(broken)]
+
+
+def test_features_of_an_image_follow_its_content(tiny_config: TrainConfig, tiny_vision: Path, tmp_path: Path) -> None:
+    from PIL import Image
+
+    from rarrg.models.vision import load_fused
+    from rarrg.types import View
+
+    encoder = load_fused(tiny_config.vision.encoders)
+    path = tmp_path / "a.png"
+    Image.new("L", (40, 40), 10).save(path)
+    cache = FeatureCache(tmp_path / "features", encoder)
+    cache.build([View(path, "frontal", "a")], torch.device("cpu"))
+    first = cache.read(path)
+    Image.new("L", (40, 40), 200).save(path)
+    with pytest.raises(RarrgError, match="changed or vanished"):
+        cache.read(path)
+    cache.build([View(path, "frontal", "a")], torch.device("cpu"))
+    assert not torch.equal(cache.read(path), first)
