@@ -77,8 +77,14 @@ def _train(argv: Sequence[str], prog: str) -> int:
 
     from rarrg.experiment import train
 
+    _quiet_lightning()
     train(config, ckpt_path)
     return 0
+
+
+def _quiet_lightning() -> None:
+    # After its import, which sets the level itself: its notes on hardware and other products are no part of our output.
+    logging.getLogger("lightning.pytorch").setLevel(logging.WARNING)
 
 
 def _parse(parser: ArgumentParser, argv: Sequence[str]) -> dict[str, Any]:
@@ -144,6 +150,7 @@ def _demo(argv: Sequence[str], prog: str) -> int:
 
     from rarrg.demo import demo
 
+    _quiet_lightning()
     demo(config)
     return 0
 
@@ -170,7 +177,6 @@ def main(argv: Sequence[str] | None = None, prog: str | None = None) -> int:
         return 0
     logging.basicConfig(format="%(message)s")
     logging.getLogger("rarrg").setLevel(logging.INFO)
-    logging.getLogger("lightning.pytorch").setLevel(logging.WARNING)
     keep_freed_memory()
     command, *rest = argv
     try:

@@ -222,6 +222,7 @@ def _summary(
         accelerator=config.trainer.accelerator,
         devices=1,
         precision=_precision(config.trainer.precision, _device(config.trainer.accelerator)),
+        callbacks=[TQDMProgressBar()],
         logger=False,
         enable_model_summary=False,
     )

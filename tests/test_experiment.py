@@ -13,7 +13,6 @@ import yaml
 from safetensors.torch import load_file
 
 from rarrg.config import TrainConfig
-from rarrg.data.features import FeatureCache
 from rarrg.errors import RarrgError
 from rarrg.experiment import train
 from rarrg.models.vision import FusedEncoder
@@ -154,22 +153,3 @@ def test_unreadable_images_are_left_out_and_listed(tiny_config: TrainConfig) -> 
     out = train(tolerant)
     with (out / "skipped.csv").open(newline="") as file:
         assert [row["path"] for row in csv.DictReader(file)] == [str(broken)]
-
-
-def test_features_of_an_image_follow_its_content(tiny_config: TrainConfig, tiny_vision: Path, tmp_path: Path) -> None:
-    from PIL import Image
-
-    from rarrg.models.vision import load_fused
-    from rarrg.types import View
-
-    encoder = load_fused(tiny_config.vision.encoders)
-    path = tmp_path / "a.png"
-    Image.new("L", (40, 40), 10).save(path)
-    cache = FeatureCache(tmp_path / "features", encoder)
-    cache.build([View(path, "frontal", "a")], torch.device("cpu"))
-    first = cache.read(path)
-    Image.new("L", (40, 40), 200).save(path)
-    with pytest.raises(RarrgError, match="changed or vanished"):
-        cache.read(path)
-    cache.build([View(path, "frontal", "a")], torch.device("cpu"))
-    assert not torch.equal(cache.read(path), first)

@@ -22,9 +22,9 @@ _HARD = re.compile(
     r"|,? *\b(?:which|that) (?=(?:may|might|could|likely|probably|possibly|suggest))"
 )
 _NO_WITH = re.compile(
-    r",? *\b(?:and |but )?(?:with )?(?=without\b|with no\b|negative for"
+    r",? *\b(?:and |but )?(?:otherwise )?(?:with )?(?=without\b|with no\b|negative for"
     r"|no (?!longer))(?<!is )(?<!are )(?<!with )(?<!show )(?<!shows )(?<!strate )(?<!strates )"
-    r"(?<!reveal )(?<!reveals )(?<!have )(?<!has )(?<!appear )(?<!appears )(?<!are grossly )(?<!otherwise )"
+    r"(?<!reveal )(?<!reveals )(?<!have )(?<!has )(?<!appear )(?<!appears )(?<!are grossly )(?<!are otherwise )(?<!is otherwise )"
 )
 _BARE_WITH = re.compile(
     r",? *\b(?:along |together )?"
@@ -80,7 +80,13 @@ def _split_statements(text: str) -> list[str]:
         separator, piece = pieces[index], pieces[index + 1]
         ahead = any(_VERB.search(later) for later in pieces[index + 1 :: 2])
         closed = _VERB.search(groups[-1]) is not None
-        if closed and ahead and _VERB.match(piece) is None and not _MORE_STATE.match(piece):
+        if (
+            closed
+            and ahead
+            and "between" not in groups[-1]
+            and _VERB.match(piece) is None
+            and not _MORE_STATE.match(piece)
+        ):
             groups.append(piece)
         else:
             groups[-1] += separator + piece

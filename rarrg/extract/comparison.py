@@ -79,7 +79,8 @@ def compares(phrase: str) -> bool:
 
 
 _STUDY = (
-    r"(?:stud(?:y|ies)|exam(?:ination)?s?|radiographs?|films?|images?|imaging|ct|scans?|x-rays?|priors?|prior|¤|"
+    r"(?:stud(?:y|ies)|exam(?:ination)?s?|radiographs?|films?|images?|imaging|ct|scans?|x-rays?|priors?|prior"
+    r"|¤(?! [a-z])|"
     r"one|mammograms?)"
 )
 _GRADE = (
@@ -127,13 +128,25 @@ _CHANGED = re.compile(
     r"increasing|decreasing|improving|worsening)(?: (?:slightly|significantly|substantially|considerably|markedly))?"
     r"(?: in (?:size|extent|severity|number|density|prominence|conspicuity))?"
 )
+# "not seen on the prior study" says that it is here now
+_NOT_BEFORE = re.compile(
+    r",? *\b(?:which |that |and |but )?(?:(?:is|was|were|are|had|has|been) )*not (?:previously (?:\w+ ?)+$"
+    r"|(?:[a-z]+ ){0,3}?"
+    r"(?:seen|visualized|identified|present|evident|noted|demonstrated|appreciated|there)"
+    r" (?:(?:on|in|at) (?:the |any |her |his |patient's )?(?:\w+ )?(?:prior|previous|comparison|earlier"
+    r"|preceding|last)\b[^,()]*|previously|before)"
+    r"[^,()]*)"
+)
 _NO_CHANGE = re.compile(
-    r"^(?:there (?:is|has been|are) )?no (?:significant |definite |appreciable |obvious |interval |¤ )*changes?"
+    r"^(?:there (?:is|has been|are) )?(?:no|without|with no) (?:significant |definite |appreciable |obvious "
+    r"|interval |¤ )*changes?"
     r"(?: is (?:found|seen))?(?: (?:in|of|to)| from)?(?: the)?(?: (?:appearance|position|size) (?:in|of)(?: the)?)?\b"
 )
 _WITHOUT_CHANGE = re.compile(
-    r",? *\b(?:with|without|with no|no)(?: any)?(?: (?:significant|interval|definite|appreciable|¤))* (?:interval )?"
+    r",? *\b(?:without|with no|no)(?: any)?(?: (?:significant|interval|definite|appreciable|¤))* (?:interval )?"
     r"(?:change|improvement|worsening|progression)s?(?: (?:in|of|from|since)\b.*)?$"
+    r"|,? *\bwith (?:(?:significant|slight|mild|interval) )*(?:improvement|worsening|progression)(?: (?:in|of"
+    r"|from|since)\b.*)?$"
 )
 _ADJECTIVE = (
     r"(?:developing|stable|unchanged|persistent|persisting|new|newly|redemonstrated|improved|improving"
@@ -176,10 +189,12 @@ _IN_SIZE = re.compile(
     r",? *\b(?:mildly |slightly )?(?:in|de)creased in (?:size|number|extent|prominence|conspicuity)\b"
 )
 _OF_A_STUDY = re.compile(
-    rf"\b(?:prior|previous|comparison|earlier|last|old) (?:[\w¤-]+ ){{0,3}}?{_STUDY}(?![\w-])(?! [a-z])|\bcomparison\b|\bcompared\b"
+    rf"\b(?:prior|previous|comparison|earlier|last|old) (?:[\w¤-]+ ){{0,3}}?{_STUDY}(?![\w-])(?! [a-z])"
+    rf"|\bcomparison\b|\bcompared\b"
 )
 _CREASED = re.compile(
-    rf"\b{_GRADE}" r"(?:in|de)creased (?!(?:[\w/-]+ ){0,5}?" + _QUANTITY + r"\b)(?:in size |size of (?:the )?)?"
+    rf"\b(?:diffusely )?{_GRADE}"
+    r"(?:in|de)creased (?!(?:[\w/-]+ ){0,5}?" + _QUANTITY + r"\b)(?:in size |size of (?:the )?)?"
 )
 _HISTORY = re.compile(
     r"\b(?:prior|previous) (?=(?:\w+ )?(?:granulomatous|granuloma|histoplasm|infect|inflamm|fracture"
@@ -199,6 +214,8 @@ def to_present(clause: str) -> str:
     """
     if not clause or _GONE.search(clause):
         return ""
+    clause = _NOT_BEFORE.sub("", clause)
+    clause = re.sub(r"^(?:there is |there are )?(?:interval )?resolved ", "no ", clause)
     if resolved := _RESOLVED.match(clause):
         if resolved["part"]:
             return to_present(resolved["it"])

@@ -14,7 +14,7 @@ def words(text: str) -> frozenset[str]:
 
 
 _FINDING = re.compile(
-    r"\b(?:opaci|effusion|pneumo(?!coccal)|hydropneumo|hemothora|consolidat|atelecta|scar|granulom|calcif"
+    r"\b(?:opaci|opaque|effusion|pneumo(?!coccal)|hydropneumo|hemothora|consolidat|atelecta|scar|granulom|calcif"
     r"|nodul|mass(?:es|like)?\b|"
     r"infiltrat|edema|congest|cardiomegal|enlarge|prominen|promin|tortuo|ectasi|ectatic|unfold|uncoil"
     r"|atheroscl|arterioscl|aneurysm|dilat|"
@@ -59,7 +59,8 @@ _FINDING = re.compile(
 )
 _STATE = re.compile(
     r"\b(?:normal|clear|intact|midline|unremarkable|sharp|upper limits of normal|expanded|aerated|inflated|patent|"
-    r"symmetric|low|enlarged|prominent|elevated|flattened|small|large|ectatic|tortuous|calcified|osteopenic"
+    r"symmetric|increased|decreased|low|enlarged|prominent|elevated|flattened|small|large|ectatic|tortuous"
+    r"|calcified|osteopenic"
     r"|wide|borderline|aligned|full)\b"
 )
 _ANATOMY = re.compile(
@@ -135,7 +136,7 @@ _EDGE_START = re.compile(
     r"being|some|both|noted to be|within|specifically|including|any|evidence of|appearance of|note of|via"
     r"|again|visualized|visible|grossly|has|have|had|"
     r"patient|patient's|interval|significant for|position of|identified|incidental|presence of|been|developed"
-    r"|onset|known|causing|thought to(?: account for| represent)?|suggestion of|"
+    r"|onset|known|definite|causing|thought to(?: account for| represent)?|suggestion of|"
     r"developing|received|placement of|there|once|relatively|suffered|sustained) )+"
 )
 _EDGE_END = re.compile(
@@ -157,7 +158,8 @@ _LOST_PLACE = re.compile(
 _VIEWS = re.compile(
     r",? *\b(?:best |better |only |well )*(?:seen |visualized |noted |demonstrated |appreciated "
     r"|identified )*(?:only )?(?:on|in) (?:the |this )*(?:frontal|lateral|pa|ap)"
-    r"(?: and (?:frontal|lateral))?(?: (?:views?|projections?|images?|radiographs?|exam|film|¤))?(?: only)?\b"
+    r"(?: and (?:frontal|lateral))?"
+    r"(?: (?:views?|projections?|images?|radiographs?|exam|film|¤)(?: only)?(?![\w-])|(?: only)?(?= *(?:$|,| and\b)))"
     r"|,? *\b(?:on|in) (?:this|today's|the current|the present) (?:exam|examination|study|image|radiograph"
     r"|film|view)\b"
 )
@@ -191,6 +193,8 @@ def tidy(phrase: str) -> str:
     body = re.sub(r",? \b(?:which|that|who)\b.*$", "", body)
     body = _LOST_PLACE.sub(lambda lost: f" on the{lost['side']}" if lost["side"] else "", body)
     body = body.replace(MARK, " ")
+    body = re.sub(r" (?:in|of) the bilateral *$", " bilaterally", body)
+    body = _CUT_PLACE.sub("", body)
     body = re.sub(r"[()\"*:;?!|~^=+\\]+|\.(?!\d)|(?<!\d)\.", " ", body)
     body = " ".join(body.split()).strip(" ,.-/'")
     while True:
@@ -208,14 +212,18 @@ def tidy(phrase: str) -> str:
 
 
 _LEADS = ("no", "possible")
+_CUT_PLACE = re.compile(
+    r" (?:in|of|at|within) the (?:superior|inferior|anterior|posterior|medial|lateral|distal|proximal) *$"
+)
 _MOVED = re.compile(
     r"(?:(?:overall|the|left|right|slight|bibasilar|lung) )*(?:aeration|appearance|position|comparison"
     r"|differences?)\b"
 )
 # a participle without its noun, or an adjective whose noun a mark took
 _UNFINISHED = re.compile(
-    r"^(?:attached|exaggerated by|accentuated by|artifactual|positional|technical|extending|measuring"
-    r"|projecting|overlying|outlining|"
+    r"^(?:left|right) (?:chest with|neck base and)\b|"
+    r"^(?:attached|obscures?|mask|simulate|mimic|exaggerated by|accentuated by|artifactual|positional"
+    r"|technical|extending|measuring|projecting|overlying|outlining|"
     r"characterized|caused|related|secondary|due|obscuring|not)\b"
     r"|\b(?:hilar|mediastinal|pulmonary|bony|osseous|aortic|vertebral|costodiaphragmatic|humeral|cardiac"
     r"|vascular|femoral|posterior|anterior|"

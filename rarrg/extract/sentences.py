@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
+import textwrap
 
 from rarrg.extract.spelling import MARK, SPELLING
 
 _PORT = re.compile(r"\b[xX]{3,}-[aA]-[xX]{3,}(?: [xX]{3,})?")
-_MARKS = re.compile(r"[\w-]*(?:[xX]{3,}|_{2,})[\w-]*")
+_MARKS = re.compile(r"(?<![\w-])[\w-]*(?:[xX]{3,}|_{2,})[\w-]*")
 _SENTENCE_END = re.compile(
     r"(?<!\bdr)(?<!\bmr)(?<!\bms)(?<!\bmrs)(?<!\bvs)(?<!\bapprox)(?<!\be\.g)(?<!\bi\.e)(?<!\bno)(?<!\b[a-z])"
     r"[.!?]+(?=[\s\])]|$|[A-Z\[(])|(?<=\bno)\.(?= +[A-Z])|(?<= [a-z])\.(?=\s*$|\s+[A-Z])|[;\n\r]+",
@@ -20,6 +21,7 @@ _RUN_ON = re.compile(
 _NUMBERING = re.compile(r"^\W*\d{1,2}[.)]?\s*$|^\s*\d[.)]\s+")
 _DROPPED = re.compile(
     # how the images were made and which they are
+    r"^[\w ]*\b(?:views?|projection|radiographs?)$|"
     r"^(?:¤ )*(?:chest|kub|exam(?:ination)?|technique|findings|impression|comparison|history|indication|"
     r"(?:\w+ )?(?:images?|views?)(?: submitted| obtained)?|(?:pa|ap|lateral|frontal)(?: chest)?)$"
     r"|\b(?:was|were) (?:obtained|performed|acquired|reviewed|submitted|provided|made|taken|compared|notified"
@@ -56,6 +58,8 @@ _LABEL = re.compile(r"^(?P<label>[a-z/ ,&]{2,40}?): *(?P<text>.*)$")
 _PLACES = re.compile(r"\b(?:lungs?|heart|mediastin|pleura|bones?|hila|aorta|diaphragm|trachea|soft tissues)\b")
 _STATE = re.compile(r"^(?:normal|clear|unremarkable|intact|within normal limits|grossly|stable|enlarged)\b[^,]*$")
 
+_LONGEST = 600
+
 
 def sentences(findings: str) -> list[str]:
     """Split a report into lower-case sentences with one spelling and ``¤`` for every mark.
@@ -70,19 +74,29 @@ def sentences(findings: str) -> list[str]:
     text = _RUN_ON.sub(". ", text)
     found: list[str] = []
     for raw in _SENTENCE_END.split(text):
-        sentence = " ".join(raw.lower().split())
-        if not sentence or (_NUMBERING.match(sentence) and len(sentence) < 4):
-            continue
-        sentence = _NUMBERING.sub("", sentence)
-        for pattern, replacement in SPELLING:
-            sentence = pattern.sub(replacement, sentence)
-        sentence = " ".join(sentence.split()).strip(" ,.-:")
-        for part in _after_label(sentence):
-            part = ", ".join(piece for piece in part.split(", ") if not _DROPPED.search(piece))
-            part = _SCAFFOLD.sub("", part).strip(" ,")
-            if part:
-                found.append(part)
+        found += [part for piece in _bounded(" ".join(raw.lower().split())) for part in _read(piece)]
     return found
+
+
+def _read(sentence: str) -> list[str]:
+    found: list[str] = []
+    if not sentence or (_NUMBERING.match(sentence) and len(sentence) < 4):
+        return []
+    sentence = _NUMBERING.sub("", sentence)
+    for pattern, replacement in SPELLING:
+        sentence = pattern.sub(replacement, sentence)
+    sentence = " ".join(sentence.split()).strip(" ,.-:")
+    for part in _after_label(sentence):
+        part = ", ".join(piece for piece in part.split(", ") if not _DROPPED.search(piece))
+        part = _SCAFFOLD.sub("", part).strip(" ,")
+        if part:
+            found.append(part)
+    return found
+
+
+def _bounded(sentence: str) -> list[str]:
+    """Cut a text that never ends its sentence at spaces, so that reading stays quick."""
+    return textwrap.wrap(sentence, _LONGEST, break_on_hyphens=False) if len(sentence) > _LONGEST else [sentence]
 
 
 def _after_label(sentence: str) -> list[str]:

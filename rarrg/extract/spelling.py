@@ -33,10 +33,28 @@ SPELLING: tuple[tuple[re.Pattern[str], str], ...] = tuple(
             r"|follow-?up)\b.*$",
             "",
         ),
-        (r"\bmeasur(?:es|ed|ing)(?: in size)?(?: up to)?(?: (?:approximately|about|roughly))? ", "measuring "),
+        (
+            r"\b(?:which )?measur(?:es|ed|ing)(?: in size)?(?: up to)?(?: (?:approximately|about"
+            r"|roughly))? ",
+            "measuring ",
+        ),
         (r"\baortic (?:¤|arch|knob) ?(?=(?:is|are|appears?|may|with|and)\b|,|$)", "aorta "),
         (r"\b(\w+) \1\b", r"\1"),
+        (r"\b(left|right) chest ¤ with (?:the |its |a )?(?:catheter )?tip\b", r"\1 chest catheter with tip"),
+        (
+            r"¤ (?:in|on|over) the (left|right) chest,? with (?:the |its |a )?catheter tip\b",
+            r"\1 chest catheter with tip",
+        ),
+        (
+            r"^(?:at|in|within|on) ((?:the )?(?:left|right) [\w ]{3,30}), there (?:is|are|has been"
+            r"|have been)(?: development of)? (?!.*\b(?:left"
+            r"|right|bilateral))(.+)$",
+            r"\2 in \1",
+        ),
         (r"\bosseus\b", "osseous"),
+        (r"\b(?:do|does|did) not (?:clearly )?(?:demonstrate|show|reveal|have|contain|exhibit)\b", "show no"),
+        (r"\bfails? to (?:demonstrate|show|reveal)\b", "show no"),
+        (r"\b(?:i|we) (?:do|did|can) ?not (?:see|identify|appreciate)(?: any)?\b", "there is no"),
         (r"\bneither (.+?),? nor ", r"no \1 or "),
         (r"^given (?:the )?([^,]+), ", r"\1 but "),
         (
@@ -60,7 +78,11 @@ SPELLING: tuple[tuple[re.Pattern[str], str], ...] = tuple(
         (r"\b(?:and|but) (?:stable|unchanged) (?=[a-z])", ""),
         (r"\b(?:stable|unchanged),? (?:and|but) (?=[a-z])", ""),
         (r"\b(heart size|cardiac silhouette) (?=mediastin|pulmonary vas)", r"\1, "),
-        (r"^considering (?:the )?(?:differences in )?(?:technical factors|technique)(?: ¤)*,? ", ""),
+        (
+            r",? ?\b(?:considering|accounting for"
+            r"|allowing for) (?:the )?(?:differences in )?(?:technical factors|technique)(?: ¤)*,? ?",
+            ", ",
+        ),
         (r"^(?:aside from|except for|apart from|other than) ([^,]+), ", r"\1 but "),
         (r"\b(?:remainder|rest) of (?:the |both )?lungs? (is|are|appears?) (?:otherwise )?", r"lungs \1 otherwise "),
         (

@@ -131,6 +131,9 @@ def _read(clause: str, depth: int) -> list[str]:
             # "a nodule seen on the frontal view, not identified on the lateral view" is there
             found = re.match(r"(?P<it>.+?) (?:is |are )?(?:seen|visualized|identified|noted)\b", unseen["it"] or "")
             return _read(found["it"], depth + 1) if found else []
+        if re.search(r"\b(?:seen|noted|identified|present|visualized|demonstrated)\b,?$", unseen["it"] or ""):
+            # "an opacity is noted, not evident elsewhere"
+            return _read(unseen["it"].rstrip(", "), depth + 1)
         return _negated(unseen["it"] or unseen["absent"], depth)
     if shows := _DEMONSTRATES.match(text):
         return _shown(shows["subject"], shows["what"], depth)
@@ -161,6 +164,12 @@ def _on_side_of(subject: str, phrase: str) -> str:
     return f"{phrase} in the {side[0].removeprefix('the ')}"
 
 
+# names no place itself: "no acute abnormality", "arthritic changes"
+_OF_NO_PLACE = re.compile(
+    r"^(no |possible )?((?:(?:acute|focal|active|significant|chronic|old|other) )*)"
+    r"(abnormalit(?:y|ies)|findings?|process|disease)$"
+    r"|^(no |possible )?((?!.*\b(?:airspace|lung|bony|pulmonary|pleural|spine|disc)\b)(?:\w+ )*?)(fractures?|changes)$"
+)
 _OF_ORGAN = {"bony structures": "bony", "lungs": "lung", "pleural spaces": "pleural", "soft tissues": "soft tissue"}
 
 
@@ -177,21 +186,17 @@ def _shown(subject: str, what: str, depth: int) -> list[str]:
     places = [organ_name(name) for name in members_of(subject)]
     if not is_anatomy(subject) or has_finding(subject):
         return ([*_noun_phrases(subject)] if has_finding(subject) else []) + phrases
-    generic = re.compile(
-        r"^(no |possible )?((?!.*\b(?:airspace|lung|bony|pulmonary|pleural)\b)(?:\w+ )*?)(abnormalit(?:y|ies)"
-        r"|findings?|process|disease|fractures?|changes)$"
-    )
     placed: list[str] = []
     for phrase in phrases:
-        match = generic.match(phrase)
+        match = _OF_NO_PLACE.match(phrase)
         if match is None:
             placed.append(_on_side_of(subject, phrase))
             continue
         for place in places:
             adjective = _OF_ORGAN.get(place)
-            if match[3].startswith("fracture"):
+            if match[6] and match[6].startswith("fracture"):
                 placed.append(phrase)
-            elif adjective is None or match[3] == "changes":
+            elif adjective is None or match[6]:
                 placed.append(f"{phrase} of the {place}")
             else:
                 placed.append(f"{match[1] or ''}{match[2]}{adjective} {match[3]}")

@@ -18,8 +18,8 @@ _AGES = words("old remote healed healing chronic acute subacute")
 
 _KINDS = words(
     """
-    patchy streaky hazy focal diffuse dense calcified noncalcified rounded round coarse ill-defined well-
-    circumscribed confluent lobar segmental
+    patchy streaky hazy focal diffuse dense calcified noncalcified rounded round coarse ill-defined
+    well-circumscribed confluent lobar segmental
     """
 )
 

@@ -81,6 +81,9 @@ def test_uses_that_compare(phrase):
             "Right middle lobe mass of 4.5 cm, increased in size compared to prior, most compatible with neoplasm.",
             ["right middle lobe mass of 4.5 cm", "possible neoplasm"],
         ),
+        ("Right midlung opacity noted, not visualized on prior.", ["right midlung opacity"]),
+        ("A small nodule, not seen on the previous study.", ["small nodule"]),
+        ("Resolved interstitial edema.", ["no interstitial edema"]),
         # described, not compared
         ("There are increased interstitial markings.", ["increased interstitial markings"]),
         ("The interstitial markings are increased.", ["increased interstitial markings"]),

@@ -84,6 +84,9 @@ def test_findings(findings, phrases):
         ("Absence of pneumothorax.", ["no pneumothorax"]),
         ("The heart is not enlarged.", ["no cardiomegaly"]),
         ("The left pneumothorax has resolved.", ["no left pneumothorax"]),
+        ("The lungs do not demonstrate infiltrate or effusion.", ["no infiltrate", "no pleural effusion"]),
+        ("Basilar atelectasis otherwise negative for edema.", ["basilar atelectasis", "no edema"]),
+        ("Nodule seen on the frontal view, not identified on the lateral view.", ["nodule"]),
         # what narrows the absence stays, and narrows each where it must
         ("No large effusion.", ["no large pleural effusion"]),
         ("No suspicious nodules or masses.", ["no suspicious nodule", "no suspicious mass"]),
@@ -194,7 +197,7 @@ def test_arbitrary_text_never_fails(text):
 
 WORDS = (
     "no without not possible likely may represent the a small left right lower lobe heart lungs is are normal clear "
-    "and or with effusion effusions opacity XXXX ___ unchanged stable increased from prior in of has resolved 1.5 cm , ."
+    "and or with effusion effusions opacity XXXX ___ unchanged stable increased from prior in of has resolved 1.5 cm ,"
 ).split()
 
 
@@ -283,3 +286,8 @@ def test_no_real_phrase_compares_with_an_earlier_study(train_phrases):
             assert quantity.search(phrase), phrase
         if re.search(r"\bchange\b", phrase):
             assert re.search(r"\b\w+(?:ic|ive|al) (?:disc |endplate )?change\b", phrase), phrase
+
+
+def test_text_that_never_ends_its_sentence_is_read_in_pieces():
+    check_form(extract_phrases("the heart and the lungs, no effusion, " * 500))
+    assert extract_phrases("no effusion, pneumothorax or edema and " * 40)[:1] == ["no pleural effusion"]

@@ -1,0 +1,102 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from rarrg.config import EncoderConfig
+from rarrg.data import features
+from rarrg.data.features import FeatureCache
+from rarrg.data.images import read_image
+from rarrg.errors import RarrgError
+from rarrg.models.vision import FusedEncoder, load_fused
+from rarrg.types import View
+
+CPU = torch.device("cpu")
+
+
+@pytest.fixture(scope="module")
+def encoder(tiny_vision: Path) -> FusedEncoder:
+    return load_fused([EncoderConfig(str(tiny_vision))])
+
+
+@pytest.fixture
+def views(tmp_path: Path) -> list[View]:
+    found = []
+    for index in range(10):
+        path = tmp_path / f"{index}.png"
+        Image.fromarray(np.random.default_rng(index).integers(0, 256, (40, 50), dtype=np.uint8)).save(path)
+        found.append(View(path, "frontal", str(index)))
+    return found
+
+
+def test_cached_features_are_those_of_the_encoder(encoder: FusedEncoder, views: list[View], tmp_path: Path) -> None:
+    cache = FeatureCache(tmp_path / "cache", encoder)
+    cache.build(views, CPU, batch_size=3)
+    for view in views:
+        pixels = [tensor[None] for tensor in encoder.preprocess(read_image(view.path))]
+        found = cache.read(view.path)
+        assert found.dtype == torch.float16
+        torch.testing.assert_close(found.float(), encoder(pixels)[0], atol=2e-3, rtol=1e-3)
+
+
+def test_a_killed_build_goes_on_from_whole_shards(
+    encoder: FusedEncoder, views: list[View], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(features, "SHARD_BYTES", 4 * 2 * encoder.channels * encoder.grid[0] * encoder.grid[1])
+    computed: list[int] = []
+    forward = FusedEncoder.forward
+
+    def count(self: FusedEncoder, pixels: list[torch.Tensor]) -> torch.Tensor:
+        if sum(computed) >= 6:
+            raise KeyboardInterrupt
+        computed.append(len(pixels[0]))
+        return forward(self, pixels)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(FusedEncoder, "forward", count)
+        with pytest.raises(KeyboardInterrupt):
+            FeatureCache(tmp_path / "cache", encoder).build(views, CPU, batch_size=2)
+    # Of four images a shard, the first shard is whole and the second is not.
+    again = FeatureCache(tmp_path / "cache", encoder)
+    assert again.read(views[3].path).shape == (encoder.channels, *encoder.grid)
+    with pytest.raises(RarrgError, match=r"4\.png: changed or vanished"):
+        again.read(views[4].path)
+    again.build(views, CPU, batch_size=2)
+    whole = FeatureCache(tmp_path / "whole", encoder)
+    whole.build(views, CPU, batch_size=2)
+    for view in views:
+        assert torch.equal(again.read(view.path), whole.read(view.path))
+
+
+def test_caches_of_different_encoders_stand_apart(
+    encoder: FusedEncoder, tiny_vision: Path, views: list[View], tmp_path: Path
+) -> None:
+    larger = load_fused([EncoderConfig(str(tiny_vision), size=48)])
+    for each in (encoder, larger):
+        FeatureCache(tmp_path / "cache", each).build(views[:1], CPU)
+    assert FeatureCache(tmp_path / "cache", encoder).read(views[0].path).shape == (16, 4, 4)
+    assert FeatureCache(tmp_path / "cache", larger).read(views[0].path).shape == (16, 6, 6)
+
+
+def test_another_shape_under_the_same_name_is_refused(
+    encoder: FusedEncoder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    FeatureCache(tmp_path / "cache", encoder)
+    monkeypatch.setattr(encoder, "grid", (5, 5))
+    with pytest.raises(RarrgError, match="holds features of shape"):
+        FeatureCache(tmp_path / "cache", encoder)
+
+
+def test_features_follow_the_content_of_an_image(encoder: FusedEncoder, views: list[View], tmp_path: Path) -> None:
+    cache = FeatureCache(tmp_path / "cache", encoder)
+    cache.build(views[:1], CPU)
+    first = cache.read(views[0].path)
+    Image.new("L", (40, 40), 200).save(views[0].path)
+    with pytest.raises(RarrgError, match="changed or vanished"):
+        cache.read(views[0].path)
+    cache.build(views[:1], CPU)
+    assert not torch.equal(cache.read(views[0].path), first)
