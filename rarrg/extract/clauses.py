@@ -22,9 +22,10 @@ _HARD = re.compile(
     r"|,? *\b(?:which|that) (?=(?:may|might|could|likely|probably|possibly|suggest))"
 )
 _NO_WITH = re.compile(
-    r",? *\b(?:and |but )?(?:otherwise )?(?:with )?(?=without\b|with no\b|negative for"
-    r"|no (?!longer))(?<!is )(?<!are )(?<!with )(?<!show )(?<!shows )(?<!strate )(?<!strates )"
-    r"(?<!reveal )(?<!reveals )(?<!have )(?<!has )(?<!appear )(?<!appears )(?<!are grossly )(?<!are otherwise )(?<!is otherwise )"
+    r",? *\b(?:and |but )?(?:otherwise )?(?:with )?(?=without\b|with no\b|negative for|no (?!longer))"
+    r"(?<! is )(?<! are )(?<!with )(?<!show )(?<!shows )(?<!strate )(?<!strates )"
+    r"(?<!reveal )(?<!reveals )(?<!have )(?<!has )(?<!appear )(?<!appears )(?<!are grossly )"
+    r"(?<! are otherwise )(?<! is otherwise )"
 )
 _BARE_WITH = re.compile(
     r",? *\b(?:along |together )?"

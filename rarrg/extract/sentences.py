@@ -21,7 +21,8 @@ _RUN_ON = re.compile(
 _NUMBERING = re.compile(r"^\W*\d{1,2}[.)]?\s*$|^\s*\d[.)]\s+")
 _DROPPED = re.compile(
     # how the images were made and which they are
-    r"^[\w ]*\b(?:views?|projection|radiographs?)$|"
+    r"^(?:(?:the|apical|lordotic|frontal|lateral|upright|portable|single|ap|pa|and|supine|oblique) )*"
+    r"(?:views?|projection|radiographs?)$|"
     r"^(?:¤ )*(?:chest|kub|exam(?:ination)?|technique|findings|impression|comparison|history|indication|"
     r"(?:\w+ )?(?:images?|views?)(?: submitted| obtained)?|(?:pa|ap|lateral|frontal)(?: chest)?)$"
     r"|\b(?:was|were) (?:obtained|performed|acquired|reviewed|submitted|provided|made|taken|compared|notified"
