@@ -210,16 +210,16 @@ class TrainerConfig:
 
     Args:
         epochs: Passes over the training images.
-        accelerator: Lightning's accelerator: ``auto``, ``cpu``, ``gpu``.
-        precision: ``auto`` takes bf16-mixed where the device has it, else 32-true; or any of Lightning's names.
+        accelerator: ``cpu``, ``cuda``, or ``auto``: a GPU where there is one.
+        precision: ``auto`` takes bf16-mixed where a GPU has it, else 32-true.
         monitor: Validation figure that picks the kept weights: ``loss`` (the paper) or ``last`` (no picking).
         checkpoint_every: Steps between checkpoints within an epoch; one is written after every epoch anyway.
         limit_batches: Batches an epoch, for debugging; null takes all.
     """
 
     epochs: int = 10
-    accelerator: str = "auto"
-    precision: str = "auto"
+    accelerator: Literal["auto", "cpu", "cuda"] = "auto"
+    precision: Literal["auto", "32-true", "bf16-mixed", "16-mixed"] = "auto"
     monitor: Literal["loss", "last"] = "loss"
     checkpoint_every: int = 500
     limit_batches: int | None = None
@@ -227,6 +227,8 @@ class TrainerConfig:
     def __post_init__(self) -> None:
         for name in ("epochs", "checkpoint_every"):
             _require(getattr(self, name) >= 1, f"trainer.{name}", "at least 1", getattr(self, name))
+        limit = self.limit_batches
+        _require(limit is None or limit >= 1, "trainer.limit_batches", "at least 1 or null", limit)
 
 
 @dataclass
@@ -291,4 +293,5 @@ class TrainConfig:
     log: LogConfig = field(default_factory=LogConfig)
 
     def __post_init__(self) -> None:
+        _require(self.seed >= 0, "seed", "at least 0", self.seed)
         _require(0 < self.threshold < 1, "threshold", "in (0, 1)", self.threshold)

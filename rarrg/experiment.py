@@ -10,6 +10,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import logging
+import pickle
 import uuid
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -32,12 +33,33 @@ from rarrg.errors import RarrgError
 from rarrg.losses.criterion import Criterion
 from rarrg.models.retriever import ModelInfo, PhraseRetriever
 from rarrg.preparation import channel_statistics, prepare
-from rarrg.training import LastCheckpoint, RetrieverModule
+from rarrg.training import SETTINGS, LastCheckpoint, RetrieverModule
 
 log = logging.getLogger(__name__)
 
-# What a resumed run may change without becoming another run.
-RESUMABLE_CHANGES = {"out", "log", "trainer", "data.cache", "data.num_workers"}
+# What a resumed run may change without becoming another run: where it runs and writes, and how long it goes on.
+RESUMABLE_CHANGES = {
+    "out",
+    "data.cache",
+    "data.num_workers",
+    "trainer.accelerator",
+    "trainer.checkpoint_every",
+    "trainer.epochs",
+    "log.wandb",
+    "log.project",
+    "log.every",
+}
+# What a run makes; removed when another starts in its folder, so that nothing of the two can mix.
+PRODUCTS = (
+    "model.safetensors",
+    "config.yaml",
+    "README.md",
+    "manifest.json",
+    "summary.json",
+    "wandb_run.json",
+    "checkpoints/last.ckpt",
+    "checkpoints/best.ckpt",
+)
 
 
 def train(config: TrainConfig, ckpt_path: str | None = None) -> Path:
@@ -53,12 +75,17 @@ def train(config: TrainConfig, ckpt_path: str | None = None) -> Path:
     Raises:
         RarrgError: Data, encoders or the checkpoint are missing or do not fit the configuration.
     """
+    device = _device(config.trainer.accelerator)
     out = Path(config.out)
     checkpoint = _checkpoint(out, config, ckpt_path)
-    out.mkdir(parents=True, exist_ok=True)
-    write_text(out / "train.yaml", yaml.safe_dump(dataclasses.asdict(config), sort_keys=False))
-
-    device = _device(config.trainer.accelerator)
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        if checkpoint is None:
+            for name in PRODUCTS:
+                (out / name).unlink(missing_ok=True)
+        write_text(out / "train.yaml", yaml.safe_dump(dataclasses.asdict(config), sort_keys=False))
+    except OSError as error:
+        raise RarrgError(f"out: {out} cannot be written ({error.strerror})") from error
     prepared = prepare(config, device)
     train_images = prepared.splits["train"]
     L.seed_everything(config.seed, verbose=False)
@@ -85,16 +112,16 @@ def train(config: TrainConfig, ckpt_path: str | None = None) -> Path:
         config.threshold,
         config.text.noise,
         config.seed,
+        dataclasses.asdict(config),
     )
-    trainer = _trainer(config, out, resumed=checkpoint is not None)
+    trainer = _trainer(config, out, device, resumed=checkpoint is not None)
     trainer.fit(module, data, ckpt_path=checkpoint)
     if config.trainer.monitor == "loss":
-        best = torch.load(out / "checkpoints" / "best.ckpt", map_location="cpu", weights_only=True)
-        module.load_state_dict(best["state_dict"])
+        module.load_state_dict(_load(out / "checkpoints" / "best.ckpt")["state_dict"])
 
     if any(isinstance(logger, WandbLogger) for logger in trainer.loggers):
         wandb.finish()
-    summary = _summary(config, module, data, prepared.splits["test"])
+    summary = _summary(config, device, module, data, prepared.splits["test"])
     write_json(out / "summary.json", summary)
     retriever.save_pretrained(
         out,
@@ -125,18 +152,35 @@ def _checkpoint(out: Path, config: TrainConfig, ckpt_path: str | None) -> Path |
     if ckpt_path is None:
         return None
     path = out / "checkpoints" / "last.ckpt" if ckpt_path == "last" else Path(ckpt_path)
-    if not path.is_file():
-        raise RarrgError(f"--ckpt_path {ckpt_path}: no checkpoint {path}; leave the option out to start anew")
-    saved = out / "train.yaml"
-    if saved.is_file():
-        before, now = yaml.safe_load(saved.read_text(encoding="utf-8")), dataclasses.asdict(config)
-        changed = sorted(key for key, _, _ in _differences(before, now) if not _may_change(key))
-        if changed:
-            raise RarrgError(
-                f"--ckpt_path {ckpt_path}: {', '.join(changed)} differ from {saved}; resume with the same "
-                "configuration, or start anew in another --out folder"
-            )
+    if ckpt_path == "last" and not path.is_file() and (out / "train.yaml").is_file():
+        log.info("%s: the run was killed before its first checkpoint; it starts anew", out)
+        return None
+    saved = _load(path).get(SETTINGS)
+    if saved is None:
+        raise RarrgError(f"--ckpt_path {ckpt_path}: {path} is not a checkpoint of rarrg")
+    changed = {key: values for key, *values in _differences(saved, dataclasses.asdict(config))}
+    refused = sorted(changed.keys() - RESUMABLE_CHANGES)
+    if refused:
+        raise RarrgError(
+            f"--ckpt_path {ckpt_path}: {', '.join(refused)} differ from what {path} was trained with; resume with the "
+            "same configuration, or start anew in another --out folder"
+        )
+    if "trainer.epochs" in changed:
+        log.info(
+            "trainer.epochs: %d, was %d; the learning rate goes on along the new cosine",
+            *changed["trainer.epochs"][::-1],
+        )
     return path
+
+
+def _load(path: Path) -> dict[str, Any]:
+    try:
+        checkpoint: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True)
+    except FileNotFoundError as error:
+        raise RarrgError(f"no checkpoint {path}; leave --ckpt_path out to start anew") from error
+    except (OSError, RuntimeError, EOFError, pickle.UnpicklingError) as error:
+        raise RarrgError(f"{path}: is not a readable checkpoint") from error
+    return checkpoint
 
 
 def _differences(before: dict[str, Any], now: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, Any, Any]]:
@@ -148,13 +192,10 @@ def _differences(before: dict[str, Any], now: dict[str, Any], prefix: str = "") 
             yield f"{prefix}{key}", old, new
 
 
-def _may_change(key: str) -> bool:
-    return key in RESUMABLE_CHANGES or key.split(".")[0] in RESUMABLE_CHANGES
-
-
 def _device(accelerator: str) -> torch.device:
-    cuda = accelerator in {"auto", "gpu", "cuda"} and torch.cuda.is_available()
-    return torch.device("cuda" if cuda else "cpu")
+    if accelerator == "cuda" and not torch.cuda.is_available():
+        raise RarrgError("trainer.accelerator: cuda, but there is no GPU here; take cpu or auto")
+    return torch.device("cuda" if accelerator != "cpu" and torch.cuda.is_available() else "cpu")
 
 
 def _precision(wanted: str, device: torch.device) -> Any:
@@ -163,7 +204,7 @@ def _precision(wanted: str, device: torch.device) -> Any:
     return "bf16-mixed" if device.type == "cuda" and torch.cuda.is_bf16_supported() else "32-true"
 
 
-def _trainer(config: TrainConfig, out: Path, resumed: bool) -> L.Trainer:
+def _trainer(config: TrainConfig, out: Path, device: torch.device, resumed: bool) -> L.Trainer:
     checkpoints = out / "checkpoints"
     callbacks: list[Callback] = [
         TQDMProgressBar(),
@@ -171,16 +212,14 @@ def _trainer(config: TrainConfig, out: Path, resumed: bool) -> L.Trainer:
         LastCheckpoint(checkpoints / "last.ckpt", config.trainer.checkpoint_every),
     ]
     if config.trainer.monitor == "loss":
-        if not resumed:
-            (checkpoints / "best.ckpt").unlink(missing_ok=True)
         callbacks.append(
             ModelCheckpoint(checkpoints, "best", monitor="val/loss", save_top_k=1, enable_version_counter=False)
         )
     return L.Trainer(
         max_epochs=config.trainer.epochs,
-        accelerator=config.trainer.accelerator,
+        accelerator=device.type,
         devices=1,
-        precision=_precision(config.trainer.precision, _device(config.trainer.accelerator)),
+        precision=_precision(config.trainer.precision, device),
         gradient_clip_val=config.optim.clip,
         callbacks=callbacks,
         logger=_loggers(config, out, resumed),
@@ -214,14 +253,14 @@ def _wandb_mode(config: LogConfig) -> str:
 
 
 def _summary(
-    config: TrainConfig, module: RetrieverModule, data: PhraseDataModule, test: Sequence[Example]
+    config: TrainConfig, device: torch.device, module: RetrieverModule, data: PhraseDataModule, test: Sequence[Example]
 ) -> dict[str, Any]:
     """What the kept weights do: validation figures, and what they retrieve over the test images."""
     # A trainer of its own, so that these figures enter no log as if they were another epoch's.
     trainer = L.Trainer(
-        accelerator=config.trainer.accelerator,
+        accelerator=device.type,
         devices=1,
-        precision=_precision(config.trainer.precision, _device(config.trainer.accelerator)),
+        precision=_precision(config.trainer.precision, device),
         callbacks=[TQDMProgressBar()],
         logger=False,
         enable_model_summary=False,

@@ -98,7 +98,7 @@ class ReportGenerator:
         threshold: float | None = None,
         device: str = "auto",
     ) -> ReportGenerator:
-        """Load a model folder and check that its encoders and its store are those it was trained with.
+        """Load a model folder; its encoders, and the text encoder of its store, must be those it was trained with.
 
         Args:
             model: Folder of ``model.safetensors``, ``config.yaml`` and ``store/``, as ``train.py`` writes it, or the

@@ -154,10 +154,12 @@ def _with_phrases(studies: list[Study], config: TrainConfig) -> list[Study]:
         extract_with_rules(studies, path)
     found = read_key_phrases(path)
     studies = with_key_phrases(studies, found)
-    for split in ("train", "val"):
+    for split in (*config.data.train_splits, "val"):
         part = [study for study in studies if study.split == split]
         without = sum(not study.key_phrases for study in part)
         log.info("%s: %d studies, %d of them without key phrases and left out", split, len(part), without)
+        if not part:
+            raise RarrgError(f"data.root: has no {split} study")
         if without == len(part):
             raise RarrgError(f"{path}: no {split} study has key phrases; its study ids must be those of data.root")
     return studies

@@ -13,6 +13,7 @@ import torch
 from lightning.pytorch.callbacks import Callback
 from torch import Tensor
 
+from rarrg.artifacts import atomic_write
 from rarrg.config import OptimConfig
 from rarrg.data.datamodule import Batch
 from rarrg.errors import RarrgError
@@ -22,9 +23,14 @@ from rarrg.models.text import add_noise
 from rarrg.models.vision import FusedEncoder
 from rarrg.store.phrase_store import PhraseStore
 
+# Key of the run's configuration in its checkpoints.
+SETTINGS = "rarrg_settings"
+
 
 def warmup_cosine(step: int, warmup: int, total: int) -> float:
-    """Factor of the peak learning rate at a step: linear from 0 over the warm-up, then half a cosine down to 0.
+    """Factor of the peak learning rate at a step: linear over the warm-up, then half a cosine down to 0.
+
+    The first step is taken at ``1 / (warmup + 1)`` of the peak, not at 0, so that it is not lost.
 
     Args:
         step: Optimiser steps taken.
@@ -54,6 +60,7 @@ class RetrieverModule(L.LightningModule):
         threshold: Selection probability above which a query retrieves its phrase.
         noise: Add noise to phrase embeddings in training.
         seed: Seed of noise and dropout.
+        settings: The run's configuration as plain values, kept in checkpoints.
     """
 
     phrase_table: Tensor
@@ -70,6 +77,7 @@ class RetrieverModule(L.LightningModule):
         threshold: float,
         noise: bool,
         seed: int,
+        settings: dict[str, Any],
     ) -> None:
         super().__init__()
         self.retriever = retriever
@@ -83,12 +91,14 @@ class RetrieverModule(L.LightningModule):
         self.threshold = threshold
         self.noise = noise
         self.seed = seed
+        self.settings = settings
         self._retrieved: list[np.ndarray] = []
 
     def setup(self, stage: str) -> None:
         """Bring the frozen encoders to the device."""
         if self._encoder[0] is not None:
-            self._encoder[0].to(self.device)
+            # Not self.device: Lightning moves this module after setup, and never what it does not see.
+            self._encoder[0].to(self.trainer.strategy.root_device)
 
     def forward(self, batch: Batch) -> RetrieverOutput:
         """Logits and semantic embeddings of a batch."""
@@ -106,7 +116,10 @@ class RetrieverModule(L.LightningModule):
         return terms, output
 
     def on_train_batch_start(self, batch: Batch, batch_idx: int) -> None:
-        """Make noise and dropout a function of the seed and the step, so that a resumed run repeats them."""
+        """Make noise and dropout a function of the seed and the step, so that a resumed run repeats them.
+
+        With the order of batches, that makes resuming exact on a CPU; on a GPU, as exact as its kernels are.
+        """
         torch.manual_seed(self.seed * 1_000_003 + self.global_step)
 
     def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
@@ -157,6 +170,10 @@ class RetrieverModule(L.LightningModule):
         self.log("val/distinct_phrases", float(len(np.unique(np.concatenate(retrieved)))), prog_bar=True)
         self.log("val/phrases_per_image", sum(map(len, retrieved)) / len(retrieved), prog_bar=True)
 
+    def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        """Keep the configuration with the weights, for whoever resumes from them."""
+        checkpoint[SETTINGS] = self.settings
+
     def configure_optimizers(self) -> Any:
         """AdamW with warm-up and cosine, both by step (RA-RRG appendix D)."""
         optimizer = torch.optim.AdamW(
@@ -175,7 +192,7 @@ class LastCheckpoint(Callback):
     validation would lose that validation on resuming.
 
     Args:
-        path: The file to write; replaced atomically by Lightning.
+        path: The file to write, in one step.
         every: Steps between checkpoints within an epoch.
     """
 
@@ -193,8 +210,13 @@ class LastCheckpoint(Callback):
     ) -> None:
         """Save within an epoch; its last step is left to the end of the epoch."""
         if trainer.global_step % self.every == 0 and not trainer.is_last_batch:
-            trainer.save_checkpoint(self.path)
+            self._save(trainer)
 
     def on_train_epoch_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
         """Save after the epoch and its validation."""
-        trainer.save_checkpoint(self.path)
+        self._save(trainer)
+
+    def _save(self, trainer: L.Trainer) -> None:
+        # Lightning writes to the system's temporary folder and moves, which is a copy where that is another disk.
+        with atomic_write(self.path) as temporary:
+            trainer.save_checkpoint(temporary)

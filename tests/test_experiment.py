@@ -12,6 +12,7 @@ import torch
 import yaml
 from safetensors.torch import load_file
 
+from rarrg import experiment
 from rarrg.config import TrainConfig
 from rarrg.errors import RarrgError
 from rarrg.experiment import train
@@ -94,10 +95,14 @@ def test_a_second_run_computes_no_features(tiny_config: TrainConfig, monkeypatch
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("killed_at", [6, 9, 22])  # within the first epoch, at the start of the second, in the last
-def test_a_killed_run_resumes_to_the_same_weights(tiny_config: TrainConfig, tmp_path: Path, killed_at: int) -> None:
-    whole = train(tiny_config)
-    config = dataclasses.replace(tiny_config, out=str(tmp_path / "killed"))
+# Before the first checkpoint; within the first epoch; at the start of the second; in the last, with workers.
+@pytest.mark.parametrize(("killed_at", "balance", "workers"), [(1, 0.0, 0), (6, 0.5, 0), (9, 0.0, 0), (22, 0.5, 2)])
+def test_a_killed_run_resumes_to_the_same_weights(
+    tiny_config: TrainConfig, tmp_path: Path, killed_at: int, balance: float, workers: int
+) -> None:
+    data = dataclasses.replace(tiny_config.data, balance=balance, num_workers=workers)
+    whole = train(dataclasses.replace(tiny_config, data=data))
+    config = dataclasses.replace(tiny_config, data=data, out=str(tmp_path / "killed"))
     (tmp_path / "c.yaml").write_text(yaml.safe_dump(dataclasses.asdict(config)))
     argv = [sys.executable, "-c", KILLED, str(killed_at), str(tmp_path / "c.yaml")]
     killed = subprocess.run(argv, cwd=ROOT, capture_output=True, text=True, check=False)
@@ -124,13 +129,63 @@ def test_resuming_keeps_the_wandb_run(tiny_config: TrainConfig) -> None:
     assert (out / "wandb_run.json").read_text() != identity
 
 
-def test_resuming_another_configuration_is_refused(tiny_config: TrainConfig) -> None:
-    with pytest.raises(RarrgError, match="--ckpt_path last: no checkpoint"):
-        train(tiny_config, ckpt_path="last")
-    train(dataclasses.replace(tiny_config, trainer=dataclasses.replace(tiny_config.trainer, epochs=1)))
-    other = dataclasses.replace(tiny_config, seed=1, loss=dataclasses.replace(tiny_config.loss, temperature=0.5))
-    with pytest.raises(RarrgError, match=r"loss\.temperature, seed differ from .*train\.yaml"):
+def test_resuming_another_configuration_is_refused(tiny_config: TrainConfig, tmp_path: Path) -> None:
+    one_epoch = dataclasses.replace(tiny_config, trainer=dataclasses.replace(tiny_config.trainer, epochs=1))
+    with pytest.raises(RarrgError, match=r"no checkpoint .*last\.ckpt; leave --ckpt_path out"):
+        train(one_epoch, ckpt_path="last")
+    out = train(one_epoch)
+    other = dataclasses.replace(one_epoch, seed=1, loss=dataclasses.replace(tiny_config.loss, temperature=0.5))
+    with pytest.raises(RarrgError, match=r"loss\.temperature, seed differ from what .*last\.ckpt was trained with"):
         train(other, ckpt_path="last")
+    limited = dataclasses.replace(one_epoch, trainer=dataclasses.replace(one_epoch.trainer, limit_batches=4))
+    elsewhere = dataclasses.replace(limited, out=str(tmp_path / "elsewhere"))
+    with pytest.raises(RarrgError, match=r"trainer\.limit_batches differ"):
+        train(elsewhere, ckpt_path=str(out / "checkpoints" / "last.ckpt"))
+
+    torch.save({"state_dict": {}}, tmp_path / "foreign.ckpt")
+    with pytest.raises(RarrgError, match="is not a checkpoint of rarrg"):
+        train(one_epoch, ckpt_path=str(tmp_path / "foreign.ckpt"))
+    (tmp_path / "torn.ckpt").write_bytes((out / "checkpoints" / "last.ckpt").read_bytes()[:1000])
+    with pytest.raises(RarrgError, match="is not a readable checkpoint"):
+        train(one_epoch, ckpt_path=str(tmp_path / "torn.ckpt"))
+
+
+def test_a_new_run_in_a_used_folder_takes_nothing_of_the_old_one(
+    tiny_config: TrainConfig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = train(tiny_config)
+    other = dataclasses.replace(tiny_config, seed=1)
+
+    def die(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(experiment, "prepare", die)
+        with pytest.raises(KeyboardInterrupt):
+            train(other)
+    assert not (out / "model.safetensors").exists()
+    assert not (out / "checkpoints" / "last.ckpt").exists()
+    # Killed before its first checkpoint, the new run starts anew and does not go on with the old one's weights.
+    resumed = load_file(train(other, ckpt_path="last") / "model.safetensors")
+    fresh = load_file(train(dataclasses.replace(other, out=f"{out}2")) / "model.safetensors")
+    assert all(torch.equal(fresh[name], resumed[name]) for name in fresh)
+
+
+def test_a_folder_that_cannot_be_written_is_one_line(tiny_config: TrainConfig, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(RarrgError, match="cannot be written"):
+        train(dataclasses.replace(tiny_config, out=str(tmp_path / "file" / "run")))
+
+
+def test_a_gpu_that_is_not_there_is_one_line(tiny_config: TrainConfig, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    with pytest.raises(RarrgError, match=r"trainer\.accelerator: cuda, but there is no GPU here"):
+        train(dataclasses.replace(tiny_config, trainer=dataclasses.replace(tiny_config.trainer, accelerator="cuda")))
+
+
+def test_bfloat16_trains(tiny_config: TrainConfig) -> None:
+    trainer = dataclasses.replace(tiny_config.trainer, precision="bf16-mixed", epochs=1)
+    assert (train(dataclasses.replace(tiny_config, trainer=trainer)) / "model.safetensors").is_file()
 
 
 def test_a_loss_that_is_not_finite_stops_the_run_and_is_named(

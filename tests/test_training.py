@@ -1,10 +1,19 @@
 from __future__ import annotations
 
+import dataclasses
 import math
+from pathlib import Path
+from typing import Any
 
+import lightning as L
 import pytest
+import torch
 
-from rarrg.training import warmup_cosine
+from rarrg import training
+from rarrg.config import TrainConfig
+from rarrg.experiment import train
+from rarrg.models.vision import FusedEncoder
+from rarrg.training import RetrieverModule, warmup_cosine
 
 
 def test_warm_up_is_linear_and_ends_at_the_peak() -> None:
@@ -20,3 +29,112 @@ def test_cosine_by_hand() -> None:
 
 def test_without_warm_up_the_first_step_is_the_peak() -> None:
     assert warmup_cosine(0, 0, 10) == 1.0
+
+
+@pytest.fixture
+def one_epoch(tiny_config: TrainConfig) -> TrainConfig:
+    return dataclasses.replace(tiny_config, trainer=dataclasses.replace(tiny_config.trainer, epochs=1))
+
+
+def test_noise_is_added_in_training_and_nowhere_else(one_epoch: TrainConfig, monkeypatch: pytest.MonkeyPatch) -> None:
+    norms: dict[bool, list[float]] = {True: [], False: []}
+    terms = RetrieverModule._terms
+
+    def watch(self: RetrieverModule, batch: Any, noise: bool) -> Any:
+        forward = self.criterion.forward
+
+        def see(logits: torch.Tensor, embeddings: torch.Tensor, phrases: torch.Tensor, counts: torch.Tensor) -> Any:
+            clean = self.phrase_table[batch.phrases]
+            norms[self.training].append(float((phrases - clean).norm(dim=-1).mean()))
+            return forward(logits, embeddings, phrases, counts)
+
+        monkeypatch.setattr(self.criterion, "forward", see)
+        found = terms(self, batch, noise)
+        monkeypatch.setattr(self.criterion, "forward", forward)
+        return found
+
+    monkeypatch.setattr(RetrieverModule, "_terms", watch)
+    train(one_epoch)
+    assert min(norms[True]) > 0.3  # |e + u - e| for u ~ U[-1, 1]/sqrt(d) is about 0.5 after normalising
+    assert max(norms[False]) == 0
+
+    norms[True].clear()
+    train(dataclasses.replace(one_epoch, text=dataclasses.replace(one_epoch.text, noise=False)))
+    assert max(norms[True]) == 0
+
+
+def test_the_optimiser_is_the_configured_one_and_trains_the_retriever_alone(
+    one_epoch: TrainConfig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: dict[str, Any] = {}
+    start = RetrieverModule.on_train_batch_start
+
+    def look(self: RetrieverModule, batch: Any, batch_idx: int) -> None:
+        seen["optimizer"] = self.trainer.optimizers[0]
+        seen["clip"] = self.trainer.gradient_clip_val
+        seen["trained"] = {id(p) for p in self.retriever.parameters()}
+        seen["frozen"] = list(self._encoder[0].parameters())
+        start(self, batch, batch_idx)
+
+    monkeypatch.setattr(RetrieverModule, "on_train_batch_start", look)
+    optim = dataclasses.replace(one_epoch.optim, learning_rate=1e-3, weight_decay=0.07, clip=0.5)
+    live = dataclasses.replace(one_epoch.data, cache_features=False)
+    out = train(dataclasses.replace(one_epoch, optim=optim, data=live))
+    (group,) = seen["optimizer"].param_groups
+    assert isinstance(seen["optimizer"], torch.optim.AdamW)
+    assert group["initial_lr"] == 1e-3
+    assert group["weight_decay"] == 0.07
+    assert seen["clip"] == 0.5
+    assert {id(p) for p in group["params"]} == seen["trained"]
+    assert all(not p.requires_grad and p.grad is None for p in seen["frozen"])
+    checkpoint = torch.load(out / "checkpoints" / "last.ckpt", weights_only=True)
+    assert all(name.startswith("retriever.") for name in checkpoint["state_dict"])
+
+
+def test_every_parameter_of_the_retriever_moves(one_epoch: TrainConfig, monkeypatch: pytest.MonkeyPatch) -> None:
+    before: dict[str, torch.Tensor] = {}
+    after: dict[str, torch.Tensor] = {}
+
+    def keep(self: RetrieverModule) -> None:
+        before.update({name: p.detach().clone() for name, p in self.retriever.named_parameters()})
+
+    def compare(self: RetrieverModule) -> None:
+        after.update({name: p.detach().clone() for name, p in self.retriever.named_parameters()})
+
+    monkeypatch.setattr(RetrieverModule, "on_train_start", keep)
+    monkeypatch.setattr(RetrieverModule, "on_train_end", compare)
+    train(dataclasses.replace(one_epoch, optim=dataclasses.replace(one_epoch.optim, weight_decay=0.0)))
+    # The bias of the keys moves every score of a query alike, so attention does not depend on it.
+    still = [name for name, value in before.items() if torch.equal(value, after[name]) and "in_proj_bias" not in name]
+    assert still == []
+
+
+def test_frozen_encoders_go_to_the_device_of_the_run(one_epoch: TrainConfig, monkeypatch: pytest.MonkeyPatch) -> None:
+    class MovedTo(Exception):
+        pass
+
+    def move(self: FusedEncoder, device: torch.device) -> FusedEncoder:
+        raise MovedTo(device.type)
+
+    # What the module says of itself before Lightning has moved it is not where it will run.
+    monkeypatch.setattr(RetrieverModule, "device", property(lambda self: torch.device("meta")))
+    monkeypatch.setattr(FusedEncoder, "to", move)
+    live = dataclasses.replace(one_epoch.data, cache_features=False)
+    with pytest.raises(MovedTo, match="cpu"):
+        train(dataclasses.replace(one_epoch, data=live))
+
+
+def test_a_checkpoint_is_written_in_one_step(
+    one_epoch: TrainConfig, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    path = tmp_path / "last.ckpt"
+    path.write_text("whole")
+
+    class Torn(L.Trainer):
+        def save_checkpoint(self, filepath: Any, *_: Any, **__: Any) -> None:
+            Path(filepath).write_text("ha")
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        training.LastCheckpoint(path, every=1).on_train_epoch_end(Torn(logger=False, accelerator="cpu"), None)
+    assert path.read_text() == "whole"

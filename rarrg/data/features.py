@@ -89,12 +89,22 @@ class FeatureCache:
                     batch = shard[first : first + batch_size]
                     images = pool.map(self._pixels, (pending[key].path for key in batch))
                     pixels = [torch.stack(tensors).to(device) for tensors in zip(*images, strict=True)]
-                    features[first : first + len(batch)] = self.encoder(pixels).cpu().numpy()
+                    computed = self.encoder(pixels).half().cpu()
+                    self._refuse_infinite(batch, computed)
+                    features[first : first + len(batch)] = computed.numpy()
                     bar.update(len(batch))
                 self._write(shard, features)
 
     def _pixels(self, path: Path) -> tuple[Tensor, ...]:
         return self.encoder.preprocess(read_image(path))
+
+    def _refuse_infinite(self, keys: Sequence[str], features: Tensor) -> None:
+        for key, row in zip(keys, features, strict=True):
+            if not torch.isfinite(row).all():
+                raise RarrgError(
+                    f"{key.split('|')[0]}: its features are not finite in float16; set data.cache_features to false, "
+                    "or take other encoders"
+                )
 
     def _write(self, keys: Sequence[str], features: np.ndarray) -> None:
         # Named by content: two processes that fill one cache cannot overwrite each other's shard with another's rows.

@@ -26,6 +26,9 @@ from rarrg.data.phantom_reports import write_report
 from rarrg.errors import RarrgError
 from rarrg.types import Split, Study, View
 
+VERSION = 1
+"""Raised with every change that draws or words a study otherwise."""
+
 STUDIES = "studies.jsonl"
 FINDINGS = "findings.jsonl"
 PhantomView = Literal["frontal", "lateral"]

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from rarrg import __version__
 from rarrg.config import DataConfig
 from rarrg.data import iu_xray, mimic_cxr, phantom
 from rarrg.errors import RarrgError
@@ -35,8 +34,7 @@ def read_studies(config: DataConfig, seed: int) -> list[Study]:
         RarrgError: The folder is missing or of another layout.
     """
     if config.source == "phantom":
-        # The version is part of the name: another version may draw otherwise.
-        folder = Path(config.cache) / "phantom" / f"{__version__}-seed{seed}-{config.phantom_studies}"
+        folder = Path(config.cache) / "phantom" / f"v{phantom.VERSION}-seed{seed}-{config.phantom_studies}"
         if (folder / "studies.jsonl").is_file():
             return phantom.read(folder)
         return phantom.draw_studies(folder, config.phantom_studies, seed)
