@@ -11,16 +11,20 @@ from typing import Any, NamedTuple
 
 import timm
 import torch
+from huggingface_hub import _CACHED_NO_EXIST, hf_hub_download, try_to_load_from_cache
+from huggingface_hub.errors import EntryNotFoundError, LocalEntryNotFoundError
 from timm.data import resolve_data_config
 from torch import Tensor, nn
 from torchvision.transforms import InterpolationMode
 from transformers import AutoConfig, AutoImageProcessor, CLIPVisionModel, Dinov2Model
+from transformers.utils import IMAGE_PROCESSOR_NAME, PROCESSOR_NAME
 from transformers.utils import logging as transformers_logging
 
 from rarrg.errors import RarrgError
 from rarrg.models.hub import LOAD_ERRORS, first_line, unavailable
 from rarrg.models.packaged import load_efficientnet
 from rarrg.models.preprocessing import Preprocessing
+from rarrg.models.reference import settings_of
 
 _log = logging.getLogger(__name__)
 
@@ -41,6 +45,7 @@ class Backbone(NamedTuple):
         grid: Height and width of the map.
         preprocessing: What the pixels must have gone through.
         revision: Commit of a hub model, None elsewhere.
+        architecture: What the output depends on besides weights and preprocessing, as JSON can hold it.
     """
 
     network: nn.Module
@@ -49,6 +54,7 @@ class Backbone(NamedTuple):
     grid: tuple[int, int]
     preprocessing: Preprocessing
     revision: str | None
+    architecture: dict[str, Any]
 
 
 def load_transformers(spec: str, name: str, size: int | None, revision: str | None) -> Backbone:
@@ -104,6 +110,7 @@ def load_transformers(spec: str, name: str, size: int | None, revision: str | No
         grid=grid,
         preprocessing=_processor_preprocessing(spec, name, revision, size, statistics),
         revision=getattr(config, "_commit_hash", None),
+        architecture=settings_of(vision),
     )
 
 
@@ -125,7 +132,7 @@ def load_timm(spec: str, name: str, size: int | None) -> Backbone:
     sized = {"img_size": size} if size is not None and config is not None and config.fixed_input_size else {}
     try:
         network = timm.create_model(name, pretrained=True, num_classes=0, **sized)
-    except (OSError, RuntimeError, AssertionError) as error:
+    except (*LOAD_ERRORS, RuntimeError, AssertionError) as error:
         raise RarrgError(
             f"{spec}: its weights cannot be loaded ({first_line(error)}); check the name, "
             "and that the hub is reachable and HF_HUB_OFFLINE is not set"
@@ -171,6 +178,7 @@ def _timm_backbone(spec: str, network: Any, size: int | None) -> Backbone:
         grid=(shape[2], shape[3]),
         preprocessing=Preprocessing(size, data["mean"], data["std"], data["interpolation"]),
         revision=None,
+        architecture={"timm": network.pretrained_cfg["architecture"]},
     )
 
 
@@ -212,17 +220,35 @@ def _processor_preprocessing(
 ) -> Preprocessing:
     """Mean, deviation and interpolation of the model's own processor, or ``statistics`` and bicubic without one."""
     try:
+        if not any(_exists(name, file, revision) for file in (IMAGE_PROCESSOR_NAME, PROCESSOR_NAME)):
+            mean, std = statistics
+            _log.warning("%s: has no image processor; taking mean %s, deviation %s, bicubic", spec, mean, std)
+            return Preprocessing(size, mean, std, "bicubic")
         with _quiet_transformers():
             processor = AutoImageProcessor.from_pretrained(name, revision=revision)
-    except (OSError, ValueError):
-        mean, std = statistics
-        _log.warning("%s: has no image processor; taking mean %s, deviation %s, bicubic", spec, mean, std)
-        return Preprocessing(size, mean, std, "bicubic")
+        mean, std = _three(processor.image_mean), _three(processor.image_std)
+    except (*LOAD_ERRORS, AttributeError, TypeError) as error:  # the last two: JSON that is no processor's
+        raise _unavailable(spec, name, error) from error
     resample = processor.resample
     interpolation = resample.value if isinstance(resample, InterpolationMode) else _INTERPOLATION.get(resample, "")
     if interpolation not in _INTERPOLATION.values():
         raise RarrgError(f"{spec}: its processor resizes with {resample}; supported are nearest, bilinear and bicubic")
-    return Preprocessing(size, _three(processor.image_mean), _three(processor.image_std), interpolation)
+    return Preprocessing(size, mean, std, interpolation)
+
+
+def _exists(name: str, file: str, revision: str | None) -> bool:
+    """Whether a model has a file; raises where neither the hub nor its cache can tell."""
+    if Path(name).is_dir():
+        return (Path(name) / file).is_file()
+    try:
+        hf_hub_download(name, file, revision=revision)
+    except LocalEntryNotFoundError:  # the hub is out of reach; the cache remembers what it said was missing
+        if try_to_load_from_cache(name, file, revision=revision) is not _CACHED_NO_EXIST:
+            raise
+        return False
+    except EntryNotFoundError:
+        return False
+    return True
 
 
 @contextmanager

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from huggingface_hub.errors import HTTPError  # type: ignore[attr-defined]
 from safetensors import SafetensorError
 
 from rarrg.errors import RarrgError
 
 # Everything that transformers, sentence-transformers and huggingface_hub raise for a model that cannot be had: hub
-# errors and failed connections are OSErrors, malformed ids and unknown architectures ValueErrors.
-LOAD_ERRORS = (OSError, ValueError, SafetensorError)
+# errors are OSErrors, malformed ids and unknown architectures ValueErrors. A failed connection is the HTTPError of the
+# client that huggingface_hub is built on (httpx or its successor), or with requests, before 1.0, an OSError.
+LOAD_ERRORS = (OSError, ValueError, HTTPError, SafetensorError)
 
 
 def first_line(error: Exception) -> str:

@@ -25,6 +25,16 @@ VERSION = 1
 WEIGHTS = "model.safetensors"
 CONFIG = "config.yaml"
 CARD = "README.md"
+# Encoders known to be under Apache-2.0, besides the packaged ones.
+_APACHE = (
+    "hf:StanfordAIMI/dinov2-base-xray-224",
+    "sentence-transformers/all-mpnet-base-v2",
+    "sentence-transformers/all-MiniLM-L6-v2",
+)
+_DATA_LICENCES = {
+    "mimic_cxr": "MIMIC-CXR, under the PhysioNet credentialed data use agreement",
+    "iu_xray": "IU X-Ray, published on Open-i under CC BY-NC-ND 4.0",
+}
 _TEMPLATE = Path(__file__).with_name("model_card.md.jinja")
 
 
@@ -148,9 +158,11 @@ def model_card(name: str, info: ModelInfo, size: int) -> str:
         info: The model's configuration.
         size: Number of values in the weights file.
     """
-    non_commercial = any("xrayclip" in str(encoder["spec"]).lower() for encoder in info.vision)
+    encoders = [*(str(encoder["spec"]) for encoder in info.vision), str(info.text["encoder"])]
+    non_commercial = any("xrayclip" in encoder.lower() for encoder in encoders)
+    known = all(encoder in _APACHE or encoder.startswith("packaged:") for encoder in encoders)
     data = ModelCardData(
-        license="cc-by-nc-4.0" if non_commercial else "apache-2.0",
+        license="cc-by-nc-4.0" if non_commercial else "apache-2.0" if known else "other",
         library_name="rarrg",
         pipeline_tag="image-to-text",
         tags=["radiology", "chest-x-ray", "report-generation", "retrieval"],
@@ -161,6 +173,7 @@ def model_card(name: str, info: ModelInfo, size: int) -> str:
         name=name,
         info=asdict(info),
         size=size,
-        non_commercial=non_commercial,
+        licence=data.license,
+        data_licence=_DATA_LICENCES.get(info.training.get("data", "")),
     )
     return str(card)

@@ -1,4 +1,4 @@
-"""What a frozen model is: a fingerprint of its weights, and the refusal of another one in its place."""
+"""What a frozen model is: a fingerprint of weights and settings, and the refusal of another one in its place."""
 
 from __future__ import annotations
 
@@ -12,6 +12,9 @@ from torch import Tensor
 
 from rarrg.errors import RarrgError
 
+# What a transformers network computes beyond what the shapes of its weights say.
+_SETTINGS = ("model_type", "num_hidden_layers", "num_attention_heads", "hidden_act", "layer_norm_eps", "patch_size")
+
 
 def fingerprint_of(tensors: Iterable[Tensor], extra: Any) -> str:
     """Fingerprint of a model: its tensors (shape, dtype, bytes) and what else its output depends on.
@@ -21,7 +24,7 @@ def fingerprint_of(tensors: Iterable[Tensor], extra: Any) -> str:
 
     Args:
         tensors: Parameters and buffers, on any device.
-        extra: Anything JSON can hold, as the preprocessing.
+        extra: Anything JSON can hold, as the architecture and the preprocessing.
 
     Returns:
         16 hex digits.
@@ -29,6 +32,14 @@ def fingerprint_of(tensors: Iterable[Tensor], extra: Any) -> str:
     digests = sorted(_digest(tensor) for tensor in tensors)
     text = json.dumps([digests, extra], sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def settings_of(config: Any) -> dict[str, Any]:
+    """Settings of a transformers configuration that its network's output depends on and its weights do not show.
+
+    Only those that read the same on every supported release of transformers; None where the model has no such setting.
+    """
+    return {name: getattr(config, name, None) for name in _SETTINGS}
 
 
 def _digest(tensor: Tensor) -> str:
@@ -51,7 +62,7 @@ def check_reference(expected: Mapping[str, Any], found: Mapping[str, Any]) -> No
     if expected["fingerprint"] != found["fingerprint"]:
         raise RarrgError(
             f"the model was trained with encoder {_describe(expected)}, but {_describe(found)} was loaded: "
-            "its weights or preprocessing differ; load the encoder it was trained with, or train again"
+            "its weights, settings or preprocessing differ; load the encoder it was trained with, or train again"
         )
 
 

@@ -21,7 +21,10 @@ from rarrg.artifacts import atomic_write
 from rarrg.errors import RarrgError
 from rarrg.models.hub import LOAD_ERRORS, first_line, unavailable
 from rarrg.models.packaged import sentence_model_folder
-from rarrg.models.reference import fingerprint_of
+from rarrg.models.reference import fingerprint_of, settings_of
+
+# Its token ids show what a tokenizer does to capitals and accents, whatever the release of transformers calls it.
+_PROBE = "No EFFUSION, no effusion, nó effusion"
 
 # Phrases a shard of the cache: what an interrupted run loses at most.
 _SHARD = 512
@@ -37,7 +40,7 @@ class TextEncoder:
 
     Attributes:
         dim: Width of an embedding.
-        fingerprint: 16 hex digits over weights, vocabulary and pooling.
+        fingerprint: 16 hex digits over weights, settings, tokenizer and pooling.
     """
 
     def __init__(self, name: str, model: SentenceTransformer, revision: str | None) -> None:
@@ -45,7 +48,9 @@ class TextEncoder:
         self.revision = revision
         self._model = model.requires_grad_(False).eval()
         self.dim = self.encode(["heart"]).shape[1]
-        self.fingerprint = fingerprint_of(model.state_dict().values(), [_vocabulary(model), _pooling(model)])
+        self.fingerprint = fingerprint_of(
+            model.state_dict().values(), [settings_of(_config(model)), _tokenizer(model), _pooling(model)]
+        )
 
     def encode(self, phrases: Sequence[str]) -> Tensor:
         """Embed phrases.
@@ -165,9 +170,12 @@ def _write_shard(folder: Path, phrases: list[str], embeddings: Tensor) -> None:
         save_file({"embeddings": embeddings.contiguous()}, temporary, metadata={"phrases": listed})
 
 
-def _vocabulary(model: SentenceTransformer) -> list[Any]:
+def _tokenizer(model: SentenceTransformer) -> list[Any]:
     tokenizer = model.tokenizer
-    return [sorted(tokenizer.get_vocab().items()), model.max_seq_length] if hasattr(tokenizer, "get_vocab") else []
+    if not hasattr(tokenizer, "get_vocab"):
+        return []
+    probe = tokenizer.encode(_PROBE)
+    return [sorted(tokenizer.get_vocab().items()), getattr(probe, "ids", probe), model.max_seq_length]
 
 
 def _pooling(model: SentenceTransformer) -> list[str]:
@@ -180,5 +188,10 @@ def _old_pooling(module: Any) -> str:
     return module.get_pooling_mode_str() if hasattr(module, "get_pooling_mode_str") else ""
 
 
+def _config(model: SentenceTransformer) -> Any:
+    """Configuration of the model's transformer, None where it has none."""
+    return getattr(getattr(model[0], "auto_model", None), "config", None)
+
+
 def _commit(model: SentenceTransformer) -> str | None:
-    return getattr(getattr(getattr(model[0], "auto_model", None), "config", None), "_commit_hash", None)
+    return getattr(_config(model), "_commit_hash", None)

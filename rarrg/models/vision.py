@@ -37,7 +37,7 @@ class VisionEncoder(nn.Module):
         channels: Channels of the map.
         grid: Height and width of the map.
         preprocessing: What the pixels must have gone through.
-        fingerprint: 16 hex digits over weights and preprocessing.
+        fingerprint: 16 hex digits over weights, architecture and preprocessing.
     """
 
     def __init__(self, spec: str, backbone: Backbone) -> None:
@@ -49,7 +49,9 @@ class VisionEncoder(nn.Module):
         self.preprocessing = backbone.preprocessing
         self.network = backbone.network.requires_grad_(False)
         self._features = backbone.features
-        self.fingerprint = fingerprint_of(self.network.state_dict().values(), asdict(self.preprocessing))
+        self.fingerprint = fingerprint_of(
+            self.network.state_dict().values(), [backbone.architecture, asdict(self.preprocessing)]
+        )
         self.eval()
 
     def train(self, mode: bool = True) -> VisionEncoder:

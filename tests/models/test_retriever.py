@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 import torch
 import yaml
+from huggingface_hub import HfApi
+from huggingface_hub.utils import get_session
 from safetensors.torch import load_file, save_file
 from torch.nn import functional as F
 
@@ -233,6 +235,35 @@ def test_model_card(tmp_path: Path):
     assert "Nothing was recorded" in card
 
 
+@pytest.mark.parametrize(("vision", "text", "licence"), [
+    (["packaged:efficientnet-lite0", "hf:StanfordAIMI/dinov2-base-xray-224"],
+     "sentence-transformers/all-mpnet-base-v2", "apache-2.0"),
+    (["hf:StanfordAIMI/XrayCLIP__vit-b-16__laion2b-s34b-b88k", "copies/b"], "packaged:all-MiniLM-L6-v2",
+     "cc-by-nc-4.0"),
+    (["packaged:efficientnet-lite0", "copies/vit-b-16"], "packaged:all-MiniLM-L6-v2", "other"),
+    (["hf:StanfordAIMI/dinov2-base-xray-224-other"], "packaged:all-MiniLM-L6-v2", "other"),
+    (["packaged:efficientnet-lite0"], "copies/sentences", "other"),
+])  # fmt: skip
+def test_a_licence_is_stated_for_known_encoders_alone(vision: list[str], text: str, licence: str):
+    info = info_of(make())
+    info = dataclasses.replace(
+        info, vision=[{**info.vision[0], "spec": spec} for spec in vision], text={**info.text, "encoder": text}
+    )
+    card = folders.model_card("chest", info, 1)
+    assert yaml.safe_load(card.split("---")[1])["license"] == licence
+    assert ("The licences of the encoders named above apply" in card) == (licence == "other")
+    assert ("this model's weights are under Apache-2.0" in card) == (licence == "apache-2.0")
+
+
+@pytest.mark.parametrize(("data", "licence"), [
+    ("mimic_cxr", "PhysioNet credentialed data use agreement"), ("iu_xray", "CC BY-NC-ND 4.0"), ("phantom", None),
+])  # fmt: skip
+def test_the_card_names_the_licence_of_the_data(data: str, licence: str | None):
+    card = folders.model_card("chest", info_of(make(), training={"data": data}), 1)
+    assert ("The training data is" in card) == (licence is not None)
+    assert licence is None or licence in card
+
+
 class FakeHub:
     """Stands at huggingface_hub's door: keeps what is uploaded and serves it."""
 
@@ -291,6 +322,21 @@ def test_hub_refusals_are_one_line(hub: FakeHub, monkeypatch):
     monkeypatch.setattr(hub, "create_repo", refuse)
     with pytest.raises(RarrgError, match=r"someone/chest: cannot be uploaded \(401 Unauthorized\).*hf auth login"):
         make().push_to_hub("someone/chest", info_of(make()))
+
+
+def test_a_hub_out_of_reach_is_one_line(saved: Path, monkeypatch):
+    """The client's own error, whichever client this release of huggingface_hub has."""
+    monkeypatch.setattr(folders, "HfApi", lambda: HfApi(endpoint="http://127.0.0.1:9", token=False))
+    with pytest.raises(RarrgError, match=r"someone/chest: cannot be uploaded \(.*refused.*\)") as caught:
+        folders.upload_model(saved, "someone/chest", private=True)
+    assert "\n" not in str(caught.value)
+
+    def download(*_, **__):
+        get_session().get("http://127.0.0.1:9")
+
+    monkeypatch.setattr(folders, "snapshot_download", download)
+    with pytest.raises(RarrgError, match=r"someone/chest: cannot be had .*refused"):
+        model_folder("someone/chest")
 
 
 def test_a_folder_that_is_not_there_is_not_looked_for_on_the_hub(hub: FakeHub, tmp_path: Path, monkeypatch):

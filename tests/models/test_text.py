@@ -6,7 +6,7 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 from sentence_transformers import SentenceTransformer
-from tokenizers import Tokenizer, models, pre_tokenizers
+from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
 from transformers import BertConfig, BertModel, PreTrainedTokenizerFast
 
 from rarrg.errors import RarrgError
@@ -17,18 +17,20 @@ WORDS = ["[PAD]", "[UNK]", "no", "clear", "lungs", "effusion", "heart", "large",
 PHRASES = ["no effusion", "clear lungs", "large heart", "no pleural effusion"]
 
 
-def build(folder: Path, seed: int = 0, words: list[str] = WORDS) -> Path:
+def build(folder: Path, seed: int = 0, words: list[str] = WORDS, lower: bool = False, **config) -> Path:
     """A tiny random sentence-transformers model with mean pooling and no normalisation."""
     torch.manual_seed(seed)
     tokenizer = Tokenizer(models.WordLevel({word: index for index, word in enumerate(words)}, unk_token="[UNK]"))
     tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
+    if lower:
+        tokenizer.normalizer = normalizers.Lowercase()
     raw = folder / "raw"
     PreTrainedTokenizerFast(tokenizer_object=tokenizer, pad_token="[PAD]", unk_token="[UNK]").save_pretrained(raw)
-    config = BertConfig(
-        vocab_size=len(WORDS), hidden_size=12, num_hidden_layers=1, num_attention_heads=2, intermediate_size=16,
-        max_position_embeddings=32, initializer_range=0.5,
-    )  # fmt: skip
-    BertModel(config).save_pretrained(raw)
+    settings = {
+        "vocab_size": len(WORDS), "hidden_size": 12, "num_hidden_layers": 1, "num_attention_heads": 2,
+        "intermediate_size": 16, "max_position_embeddings": 32, "initializer_range": 0.5, **config,
+    }  # fmt: skip
+    BertModel(BertConfig(**settings)).save_pretrained(raw)
     SentenceTransformer(str(raw), device="cpu").save(str(folder / "model"), create_model_card=False)
     return folder / "model"
 
@@ -75,6 +77,16 @@ def test_reference_and_fingerprint(folder: Path, encoder, tmp_path: Path):
     weights[name][3, 3] += 1e-5
     save_file(weights, copied / "model.safetensors", metadata={"format": "pt"})
     assert load_text_encoder(str(copied)).fingerprint != encoder.fingerprint
+
+
+@pytest.mark.parametrize(
+    "other", [{"num_attention_heads": 3}, {"hidden_act": "relu"}, {"layer_norm_eps": 1e-3}, {"lower": True}]
+)
+def test_fingerprint_follows_settings_of_the_same_weights(encoder, tmp_path: Path, other: dict):
+    changed = load_text_encoder(str(build(tmp_path, **other)))
+    phrases = ["Clear LUNGS", *PHRASES]
+    assert not torch.allclose(changed.encode(phrases), encoder.encode(phrases), atol=1e-6)
+    assert changed.fingerprint != encoder.fingerprint
 
 
 def watch(encoder, monkeypatch) -> list[list[str]]:

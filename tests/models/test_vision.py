@@ -3,12 +3,17 @@ from __future__ import annotations
 import json
 import logging
 import shutil
+from functools import partial
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
+from threading import Thread
 
 import numpy as np
 import pytest
 import timm
 import torch
+from huggingface_hub import hf_hub_download, try_to_load_from_cache
+from huggingface_hub.errors import LocalEntryNotFoundError
 from PIL import Image
 from safetensors.torch import load_file, save_file
 from torch.nn import functional as F
@@ -25,7 +30,8 @@ from transformers import (
 from rarrg.config import EncoderConfig
 from rarrg.errors import RarrgError
 from rarrg.models import backbones, packaged
-from rarrg.models.vision import FusedEncoder, Preprocessing, load_encoder, load_fused
+from rarrg.models.backbones import load_timm
+from rarrg.models.vision import FusedEncoder, Preprocessing, VisionEncoder, load_encoder, load_fused
 
 
 @pytest.fixture(scope="module")
@@ -269,6 +275,15 @@ def test_fingerprint_follows_weights_size_and_preprocessing(dinov2: Path, clip: 
     assert torch.equal(tower(pixels_of(tower)), whole(pixels_of(tower)))
 
 
+@pytest.mark.parametrize("model", ["dinov2", "clip"])
+@pytest.mark.parametrize("setting", [{"num_attention_heads": 4}, {"hidden_act": "relu"}, {"layer_norm_eps": 1e-2}])
+def test_fingerprint_follows_settings_of_the_same_weights(model: str, setting: dict, request, tmp_path: Path):
+    folder = request.getfixturevalue(model)
+    plain, other = load_encoder(str(folder)), load_encoder(str(changed(folder, tmp_path / "other", setting)))
+    assert not torch.allclose(plain(pixels_of(plain)), other(pixels_of(plain)), atol=1e-6)
+    assert other.fingerprint != plain.fingerprint
+
+
 def test_mean_deviation_and_interpolation_come_from_the_processor(dinov2: Path, clip: Path, tmp_path: Path, caplog):
     assert load_encoder(str(clip)).preprocessing == Preprocessing(
         32, (0.48145466, 0.4578275, 0.40821073), (0.26862954, 0.26130258, 0.27577711), "bicubic"
@@ -285,6 +300,15 @@ def test_mean_deviation_and_interpolation_come_from_the_processor(dinov2: Path, 
     preprocessing = load_encoder(str(dinov2)).preprocessing
     assert preprocessing == Preprocessing(28, (0.485, 0.456, 0.406), (0.229, 0.224, 0.225), "bicubic")
     assert "has no image processor; taking mean (0.485" in caplog.text
+
+
+@pytest.mark.parametrize("text", ["{", "[]", '{"image_mean": 3, "image_processor_type": "BitImageProcessor"}'])
+def test_a_malformed_processor_is_an_error(dinov2: Path, tmp_path: Path, text: str):
+    folder = changed(dinov2, tmp_path / "malformed")
+    (folder / "preprocessor_config.json").write_text(text)
+    with pytest.raises(RarrgError, match="malformed: the folder holds no usable transformers model") as caught:
+        load_encoder(str(folder))
+    assert "\n" not in str(caught.value)
 
 
 def test_models_that_cannot_serve_are_refused_in_one_line(dinov2: Path, tmp_path: Path):
@@ -332,7 +356,9 @@ def test_hub_failures_name_the_model_and_the_way_out(monkeypatch):
         load_encoder("timm:test_vit")
 
 
-def test_a_hub_models_commit_is_its_revision(dinov2: Path, monkeypatch):
+@pytest.fixture
+def asked(dinov2: Path, monkeypatch) -> list[tuple[str, str | None]]:
+    """Hub ids are read from the dinov2 folder; lists the ids and revisions asked for."""
     asked = []
 
     def from_folder(load):
@@ -347,10 +373,57 @@ def test_a_hub_models_commit_is_its_revision(dinov2: Path, monkeypatch):
 
     for owner in (backbones.AutoConfig, backbones.Dinov2Model, backbones.AutoImageProcessor):
         monkeypatch.setattr(owner, "from_pretrained", from_folder(owner.from_pretrained))
-    encoder = load_encoder("hf:org/name", revision="v1")
+    return asked
+
+
+def test_a_hub_models_commit_is_its_revision(dinov2: Path, asked, monkeypatch):
+    BitImageProcessor(image_mean=[0.1] * 3).save_pretrained(dinov2)
+    monkeypatch.setattr(backbones, "hf_hub_download", lambda name, file, revision: asked.append((name, revision)))
+    try:
+        encoder = load_encoder("hf:org/name", revision="v1")
+    finally:
+        (dinov2 / "preprocessor_config.json").unlink()
     assert set(asked) == {("org/name", "v1")}
     assert encoder.revision == "c0ffee"
     assert encoder.spec == "hf:org/name"
+    assert encoder.preprocessing.mean == (0.1, 0.1, 0.1)
+
+
+class NothingThere(BaseHTTPRequestHandler):
+    """A hub whose models have no file."""
+
+    def do_HEAD(self) -> None:
+        self.send_response(404)
+        self.send_header("X-Error-Code", "EntryNotFound")
+        self.send_header("X-Repo-Commit", "0" * 40)
+        self.end_headers()
+
+    def log_message(self, *_) -> None:
+        pass
+
+
+def test_statistics_are_guessed_only_where_the_hub_has_said_there_is_no_processor(asked, tmp_path, monkeypatch, caplog):
+    def unreachable(*_, **__):
+        raise LocalEntryNotFoundError("cannot connect\nsecond line")
+
+    monkeypatch.setattr(backbones, "try_to_load_from_cache", partial(try_to_load_from_cache, cache_dir=tmp_path))
+    monkeypatch.setattr(backbones, "hf_hub_download", unreachable)
+    with pytest.raises(RarrgError, match=r"hf:org/name: cannot be had .*cannot connect\)") as caught:
+        load_encoder("hf:org/name")
+    assert "\n" not in str(caught.value)
+
+    with HTTPServer(("127.0.0.1", 0), NothingThere) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        endpoint = f"http://127.0.0.1:{server.server_port}"
+        download = partial(hf_hub_download, endpoint=endpoint, cache_dir=tmp_path, token=False)
+        monkeypatch.setattr(backbones, "hf_hub_download", download)
+        load_encoder("hf:org/name")
+        server.shutdown()
+    assert "has no image processor" in caplog.text
+    caplog.clear()
+    monkeypatch.setattr(backbones, "hf_hub_download", unreachable)
+    load_encoder("hf:org/name")  # as the cache remembers
+    assert "has no image processor" in caplog.text
 
 
 @pytest.fixture
@@ -381,6 +454,16 @@ def test_timm(name: str, size: int | None, grid: tuple[int, int], untrained_timm
         slice(None),
         (0, 1),
     )
+
+
+def test_timm_fingerprint_follows_the_network(untrained_timm):
+    """The two pad otherwise, with weights of the same shapes."""
+    first, second = (load_timm(name, name, 64) for name in ("efficientnet_b0", "tf_efficientnet_b0"))
+    second.network.load_state_dict(first.network.state_dict())
+    plain, other = VisionEncoder("timm", first), VisionEncoder("timm", second)
+    assert plain.preprocessing == other.preprocessing
+    assert not torch.allclose(plain(pixels_of(plain)), other(pixels_of(plain)))
+    assert plain.fingerprint != other.fingerprint
 
 
 def test_timm_size_that_does_not_fit(untrained_timm):
