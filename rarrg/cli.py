@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import difflib
 import logging
+import os
 import re
 import sys
+import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -44,8 +46,11 @@ def find_config(name: str) -> str:
     for folder in _configs():
         if (folder / name).is_file():
             return str(folder / name)
-    known = sorted({str(p.relative_to(f)) for f in _configs() if f.is_dir() for p in f.rglob("*.yaml")})
-    raise RarrgError(f"--config {name}: no such file; in configs/ there are {', '.join(known)}")
+    raise RarrgError(f"--config {name}: no such file; in configs/ there are {_known_configs()}")
+
+
+def _known_configs() -> str:
+    return ", ".join(sorted({str(p.relative_to(f)) for f in _configs() if f.is_dir() for p in f.rglob("*.yaml")}))
 
 
 def _with_found_config(argv: Sequence[str]) -> list[str]:
@@ -73,6 +78,10 @@ def _train_parser(prog: str) -> ArgumentParser:
 
 
 def _train(argv: Sequence[str], prog: str) -> int:
+    if not argv:
+        raise RarrgError(
+            f"name a configuration, as {prog} --config demo.yaml; in configs/ there are {_known_configs()}"
+        )
     config, ckpt_path = parse_train(argv, prog)
 
     from rarrg.experiment import train
@@ -85,6 +94,8 @@ def _train(argv: Sequence[str], prog: str) -> int:
 def _quiet_lightning() -> None:
     # After its import, which sets the level itself: its notes on hardware and other products are no part of our output.
     logging.getLogger("lightning.pytorch").setLevel(logging.WARNING)
+    warnings.filterwarnings("ignore", message=".*LeafSpec.*is deprecated")  # torch and Lightning among themselves
+    warnings.filterwarnings("ignore", message="Checkpoint directory .* exists and is not empty")  # as when resuming
 
 
 def _parse(parser: ArgumentParser, argv: Sequence[str]) -> dict[str, Any]:
@@ -115,6 +126,9 @@ def parse_train(argv: Sequence[str], prog: str = "rarrg train") -> tuple[TrainCo
     return TrainConfig(**values), ckpt_path
 
 
+_TYPE_NAMES = {"int": "a whole number", "float": "a number", "str": "text", "bool": "true or false", "NoneType": "null"}
+
+
 def _one_line(message: str, parser: ArgumentParser) -> str:
     line = re.sub(r"\s+", " ", message).strip()
     unknown = re.search(r"nrecognized arguments: --([^\s=]+)", line)
@@ -124,6 +138,15 @@ def _one_line(message: str, parser: ArgumentParser) -> str:
         key = ".".join(match.groups())
         near = difflib.get_close_matches(key, list(vars(parser.get_defaults().as_flat())), n=1)
         return f"unknown key {key}" + (f"; did you mean {near[0]}?" if near else "; --help lists all keys")
+    if line.startswith("Problems parsing config"):
+        return f"--config: a named file is not YAML of keys and values ({line.partition(': ')[2]})"
+    if mistyped := re.search(r'^Parser key "(\S+)": (.*) (?:Got|Given) value: (.*)$', line):
+        key, expected, value = mistyped.groups()
+        literal = re.search(r"Literal\[(.*?)\]", expected)
+        types = re.findall(r"<class '([\w.]+)'>", expected.split("Errors:")[0])
+        if literal or types:
+            wanted = literal[1] if literal else " or ".join(_TYPE_NAMES.get(name, name) for name in types)
+            return f"{key}: expected {'one of ' if literal else ''}{wanted}, got {value}"
     return line
 
 
@@ -166,7 +189,7 @@ def main(argv: Sequence[str] | None = None, prog: str | None = None) -> int:
         prog: Program name shown in a command's help; None shows ``rarrg COMMAND``.
 
     Returns:
-        Exit status: the command's, or 2 after a user's mistake, told in one line on standard error.
+        Exit status: the command's; 2 after a user's mistake, told in one line on standard error; 130 after Ctrl-C.
     """
     argv = sys.argv[1:] if argv is None else list(argv)
     if not argv or argv[0] in {"-h", "--help"}:
@@ -186,3 +209,10 @@ def main(argv: Sequence[str] | None = None, prog: str | None = None) -> int:
     except RarrgError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
+        return 130
+    except BrokenPipeError:
+        # The reader went away, as `| head` does; keep the interpreter from failing once more when it flushes.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 141

@@ -279,7 +279,7 @@ class TrainConfig:
         log: Logging.
     """
 
-    out: str = "runs/demo"
+    out: str = "runs/train"
     seed: int = 0
     threshold: float = 0.4
     data: DataConfig = field(default_factory=DataConfig)

@@ -26,9 +26,9 @@ def demo(config: TrainConfig) -> None:
     Raises:
         RarrgError: The data cannot be used, or no test study has both views.
     """
+    studies = pairs(read_studies(config.data, config.seed))
     out = train(config)
-    phrases = read_key_phrases(out / "key_phrases.jsonl")
-    study = held_out(with_key_phrases(read_studies(config.data, config.seed), phrases))
+    study = most_findings(with_key_phrases(studies, read_key_phrases(out / "key_phrases.jsonl")))
     log.info("\nHeld-out study %s, as its radiologist reported it:\n%s\n\nRetrieved report:", study.id, study.findings)
     infer(
         InferOptions(
@@ -42,23 +42,25 @@ def demo(config: TrainConfig) -> None:
     log.info("Open %s in a browser and point at a phrase.", out / "report.html")
 
 
-def held_out(studies: Sequence[Study]) -> Study:
-    """The test study with a frontal and a lateral image whose report affirms most findings.
-
-    Args:
-        studies: Studies with key phrases attached.
+def pairs(studies: Sequence[Study]) -> list[Study]:
+    """The test studies that have a frontal and a lateral image.
 
     Raises:
-        RarrgError: No test study has both views.
+        RarrgError: There is none.
     """
-    pairs = [
+    found = [
         study
         for study in studies
         if study.split == "test" and {"frontal", "lateral"} <= {view.position for view in study.views}
     ]
-    if not pairs:
+    if not found:
         raise RarrgError("no test study has both a frontal and a lateral image to report")
-    return max(pairs, key=lambda study: sum(not phrase.startswith("no ") for phrase in study.key_phrases))
+    return found
+
+
+def most_findings(studies: Sequence[Study]) -> Study:
+    """The study whose key phrases affirm most: a normal one would show little."""
+    return max(studies, key=lambda study: sum(not phrase.startswith("no ") for phrase in study.key_phrases))
 
 
 def _path(study: Study, position: Position) -> Path:

@@ -21,7 +21,7 @@ import numpy as np
 import torch
 import wandb
 import yaml
-from lightning.pytorch.callbacks import Callback, LearningRateMonitor, ModelCheckpoint, TQDMProgressBar
+from lightning.pytorch.callbacks import Callback, LearningRateMonitor, ModelCheckpoint
 from lightning.pytorch.loggers import CSVLogger, Logger, WandbLogger
 
 from rarrg import __version__
@@ -33,7 +33,7 @@ from rarrg.errors import RarrgError
 from rarrg.losses.criterion import Criterion
 from rarrg.models.retriever import ModelInfo, PhraseRetriever
 from rarrg.preparation import channel_statistics, prepare
-from rarrg.training import SETTINGS, LastCheckpoint, RetrieverModule
+from rarrg.training import SETTINGS, LastCheckpoint, ProgressBar, RetrieverModule
 
 log = logging.getLogger(__name__)
 
@@ -80,13 +80,15 @@ def train(config: TrainConfig, ckpt_path: str | None = None) -> Path:
     checkpoint = _checkpoint(out, config, ckpt_path)
     try:
         out.mkdir(parents=True, exist_ok=True)
-        if checkpoint is None:
-            for name in PRODUCTS:
-                (out / name).unlink(missing_ok=True)
-        write_text(out / "train.yaml", yaml.safe_dump(dataclasses.asdict(config), sort_keys=False))
     except OSError as error:
         raise RarrgError(f"out: {out} cannot be written ({error.strerror})") from error
     prepared = prepare(config, device)
+    # Only now, when everything a run needs has been found, does an earlier run in this folder give way.
+    if checkpoint is None:
+        for name in PRODUCTS:
+            (out / name).unlink(missing_ok=True)
+    write_text(out / "train.yaml", yaml.safe_dump(dataclasses.asdict(config), sort_keys=False))
+    prepared.store.save(out / "store")
     train_images = prepared.splits["train"]
     L.seed_everything(config.seed, verbose=False)
     retriever = PhraseRetriever(prepared.encoder.channels, prepared.text.dim, config.retriever)
@@ -114,7 +116,7 @@ def train(config: TrainConfig, ckpt_path: str | None = None) -> Path:
         config.seed,
         dataclasses.asdict(config),
     )
-    trainer = _trainer(config, out, device, resumed=checkpoint is not None)
+    trainer = _trainer(config, out, device, data.steps_per_epoch, resumed=checkpoint is not None)
     trainer.fit(module, data, ckpt_path=checkpoint)
     if config.trainer.monitor == "loss":
         module.load_state_dict(_load(out / "checkpoints" / "best.ckpt")["state_dict"])
@@ -204,10 +206,10 @@ def _precision(wanted: str, device: torch.device) -> Any:
     return "bf16-mixed" if device.type == "cuda" and torch.cuda.is_bf16_supported() else "32-true"
 
 
-def _trainer(config: TrainConfig, out: Path, device: torch.device, resumed: bool) -> L.Trainer:
+def _trainer(config: TrainConfig, out: Path, device: torch.device, steps: int, resumed: bool) -> L.Trainer:
     checkpoints = out / "checkpoints"
     callbacks: list[Callback] = [
-        TQDMProgressBar(),
+        ProgressBar(),
         LearningRateMonitor("step"),
         LastCheckpoint(checkpoints / "last.ckpt", config.trainer.checkpoint_every),
     ]
@@ -223,7 +225,7 @@ def _trainer(config: TrainConfig, out: Path, device: torch.device, resumed: bool
         gradient_clip_val=config.optim.clip,
         callbacks=callbacks,
         logger=_loggers(config, out, resumed),
-        log_every_n_steps=config.log.every,
+        log_every_n_steps=min(config.log.every, steps),
         num_sanity_val_steps=0,
         enable_model_summary=False,
     )
@@ -249,7 +251,7 @@ def _loggers(config: TrainConfig, out: Path, resumed: bool) -> list[Logger]:
 def _wandb_mode(config: LogConfig) -> str:
     if config.wandb != "auto":
         return config.wandb
-    return "online" if wandb.api.api_key else "offline"
+    return "online" if wandb.login(prompt=False, verify=False) else "offline"
 
 
 def _summary(
@@ -261,7 +263,7 @@ def _summary(
         accelerator=device.type,
         devices=1,
         precision=_precision(config.trainer.precision, device),
-        callbacks=[TQDMProgressBar()],
+        callbacks=[ProgressBar()],
         logger=False,
         enable_model_summary=False,
     )

@@ -8,9 +8,10 @@ from __future__ import annotations
 import csv
 import json
 import math
+import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -29,14 +30,17 @@ VIEWS: tuple[Position, ...] = ("frontal", "lateral")
 class InferOptions:
     """What to infer from, and where the results go.
 
+    A leading ``~`` is the home folder. The folders of ``out``, ``html`` and ``attention`` must exist. The exit status
+    of a list is 0 once a study has its report, though others failed, and 1 if all failed; the closing line counts them.
+
     Args:
         frontal: Frontal image of a single study.
         lateral: Lateral image of a single study.
         model: Model folder, or ORG/NAME of a model on the Hugging Face hub.
         store: Phrase store to use in place of the model's own.
         threshold: Selection probability in (0, 1) above which a query retrieves its phrase; null takes the model's.
-        device: auto (a GPU if there is one), cpu or cuda.
-        out: JSON of the report; with ``input``, JSON Lines of all reports.
+        device: auto (a GPU if there is one), cpu, cuda or cuda:INDEX.
+        out: JSON of the report; with ``input``, JSON Lines of all reports, and OUT.failed.jsonl of the failures.
         html: HTML page of a single study.
         attention: NPZ of a single study's attention maps, one array ``[phrases, height, width]`` a view.
         input: List of studies, CSV or JSON, with the columns ``id``, ``frontal`` and ``lateral``.
@@ -77,21 +81,32 @@ def infer(options: InferOptions, say: Callable[[str], None] = print) -> int:
         say: Takes each line meant for the user.
 
     Returns:
-        Exit status: 1 if every study of a list failed, else 0.
+        Exit status: 1 if every study of a list failed, else 0. A list of which some failed gives 0: its closing line
+        counts them, and ``OUT.failed.jsonl`` names them.
 
     Raises:
         RarrgError: Options contradict each other, or a model, store, list or image cannot be used.
     """
+    given = {field.name: getattr(options, field.name) for field in fields(options)}
+    paths: dict[str, Any] = {name: _expanded(value) for name, value in given.items() if isinstance(value, Path)}
+    options = replace(options, **paths)
     if options.input is None:
         _infer_one(options, say)
         return 0
     return _infer_list(options, options.input, say)
 
 
+def _expanded(path: str | Path) -> Path:
+    try:
+        return Path(path).expanduser()
+    except RuntimeError:  # no such user: the ~ is part of a file's name
+        return Path(path)
+
+
 def _generator(options: InferOptions) -> rarrg.ReportGenerator:
     # Training writes to runs/, so a missing runs/demo is a model not yet made, never one to look for on the hub.
     is_hub_name = options.model.count("/") == 1 and not options.model.startswith((".", "/", "~", "runs/"))
-    if not is_hub_name and not Path(options.model).expanduser().is_dir():
+    if not is_hub_name and not _expanded(options.model).is_dir():
         raise RarrgError(
             f"{options.model}: no such model folder; make one with `python train.py --config demo.yaml` or "
             "`make demo`, or name another with --model"
@@ -109,12 +124,28 @@ def _writing(path: Path) -> Iterator[None]:
         raise RarrgError(f"{path}: cannot be written ({error.strerror})") from error
 
 
+def _check_target(option: str, path: Path | None) -> None:
+    if path is None:
+        return
+    with _writing(path):
+        if path.is_dir():
+            raise RarrgError(f"{option} {path}: is a folder; name a file")
+        if not path.parent.is_dir():
+            raise RarrgError(f"{option} {path}: there is no folder {path.parent}; make it first")
+        if not os.access(path.parent, os.W_OK):
+            raise RarrgError(f"{option} {path}: the folder {path.parent} is not yours to write to")
+
+
 def _infer_one(options: InferOptions, say: Callable[[str], None]) -> None:
     for position, path in (("frontal", options.frontal), ("lateral", options.lateral)):
+        if path is not None and path.is_dir():
+            raise RarrgError(f"--{position} {path}: is a folder, not an image")
         if path is not None and not path.is_file():
             raise RarrgError(f"--{position} {path}: no such file")
     if options.frontal is None and options.lateral is None:
         raise RarrgError("nothing to read: give --frontal IMAGE, --lateral IMAGE or both, or a list with --input")
+    for name in ("out", "html", "attention"):
+        _check_target(f"--{name}", getattr(options, name))
 
     report, images, attention = _generator(options).explain(options.frontal, options.lateral)
     say(describe(report))
@@ -159,8 +190,7 @@ def _infer_list(options: InferOptions, source: Path, say: Callable[[str], None])
         raise RarrgError("--input: name the file for the reports with --out reports.jsonl")
     out = options.out
     studies = read_list(source)
-    if out.is_dir():
-        raise RarrgError(f"{out}: is a folder; --out names a file")
+    _check_target("--out", out)
 
     from rarrg.pipeline import report_to_json
 
@@ -171,7 +201,8 @@ def _infer_list(options: InferOptions, source: Path, say: Callable[[str], None])
         say(f"{len(studies) - len(pending)} of {len(studies)} studies are in {out} already")
 
     failed_path = out.with_name(f"{out.name}.failed.jsonl")
-    failed_path.unlink(missing_ok=True)
+    with _writing(failed_path):
+        failed_path.unlink(missing_ok=True)
     failures = 0
     for study in tqdm(pending, desc="studies", unit="study"):
         try:
@@ -188,10 +219,8 @@ def _infer_list(options: InferOptions, source: Path, say: Callable[[str], None])
 
 
 def _append(path: Path, row: dict[str, Any]) -> None:
-    with _writing(path):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with path.open("a", encoding="utf-8") as file:
-            file.write(json.dumps(row, ensure_ascii=False) + "\n")
+    with _writing(path), path.open("a", encoding="utf-8") as file:
+        file.write(json.dumps(row, ensure_ascii=False) + "\n")
 
 
 def _resume(out: Path, generator: rarrg.ReportGenerator) -> set[str]:
@@ -238,7 +267,7 @@ def read_list(path: Path) -> list[ListedStudy]:
 
     Args:
         path: CSV with a header line, or a JSON list of objects. Columns: ``id``, and ``frontal`` or ``lateral`` or
-            both; relative image paths start from the list's folder.
+            both; relative image paths start from the list's folder, a leading ``~`` is the home folder.
 
     Raises:
         RarrgError: The list is missing or malformed; the message names the row.
@@ -260,7 +289,7 @@ def read_list(path: Path) -> list[ListedStudy]:
             raise RarrgError(f"{path}, {place}: the id is empty")
         if identity in studies:
             raise RarrgError(f"{path}, {place}: the id {identity} occurs twice")
-        views = {view: path.parent / values[view] if values[view] else None for view in VIEWS}
+        views = {view: path.parent / _expanded(values[view]) if values[view] else None for view in VIEWS}
         if not any(views.values()):
             raise RarrgError(f"{path}, {place}: study {identity} has neither a frontal nor a lateral image")
         studies[identity] = ListedStudy(identity, views["frontal"], views["lateral"])
@@ -273,6 +302,9 @@ def _csv_rows(path: Path) -> list[tuple[str, dict[str, Any]]]:
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
             reader = csv.DictReader(file, restkey="(more than the header has)", strict=True)
+            header = reader.fieldnames or ()
+            if len(header) == 1 and any(mark in header[0] for mark in ";\t"):
+                raise RarrgError(f"{path}: the separator must be a comma (the header is {header[0]!r})")
             return [(f"line {reader.line_num}", row) for row in reader]
     except OSError as error:
         raise RarrgError(f"{path}: cannot be read ({error.strerror})") from error

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass
@@ -113,7 +114,7 @@ class ReportGenerator:
         place = _device(device)
         folder = model_folder(model)
         retriever, info = PhraseRetriever.from_pretrained(folder)
-        store_folder = Path(store) if store is not None else folder / "store"
+        store_folder = Path(store).expanduser() if store is not None else folder / "store"
         if not store_folder.is_dir():
             raise RarrgError(f"{store_folder}: no phrase store here; name the folder of one with --store")
         phrases = PhraseStore.load(store_folder, info.text)
@@ -268,10 +269,14 @@ def report_to_json(report: Report) -> dict[str, Any]:
 def _device(name: str) -> torch.device:
     if name == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    try:
-        device = torch.device(name)
-    except RuntimeError as error:
-        raise RarrgError(f"device {name}: is none of auto, cpu, cuda, cuda:INDEX") from error
-    if device.type == "cuda" and not torch.cuda.is_available():
+    # torch has more devices, on which these networks do not run (meta, which holds no data, is one).
+    if not re.fullmatch(r"cpu|cuda(:(0|[1-9][0-9]*))?", name):
+        raise RarrgError(f"device {name}: is none of auto, cpu, cuda, cuda:INDEX")
+    if name == "cpu":
+        return torch.device(name)
+    if not torch.cuda.is_available():
         raise RarrgError(f"device {name}: no GPU is available here; take cpu or auto")
-    return device
+    count = torch.cuda.device_count()
+    if int(name.partition(":")[2] or 0) >= count:
+        raise RarrgError(f"device {name}: the GPUs here are cuda:0 to cuda:{count - 1}")
+    return torch.device(name)

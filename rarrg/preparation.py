@@ -63,9 +63,9 @@ class Prepared:
 
 
 def prepare(config: TrainConfig, device: torch.device) -> Prepared:
-    """Read studies, extract phrases, compute features, embed phrases and build the store.
+    """Read studies, extract phrases, embed them, build the store and compute features.
 
-    Writes ``key_phrases.jsonl``, ``skipped.csv`` and ``store/`` into the run folder.
+    Writes ``key_phrases.jsonl`` and ``skipped.csv`` into the run folder, and the caches.
 
     Args:
         config: The configuration.
@@ -74,23 +74,22 @@ def prepare(config: TrainConfig, device: torch.device) -> Prepared:
     Raises:
         RarrgError: Data or encoders are missing or do not fit together, or too many images cannot be read.
     """
-    out = Path(config.out)
+    # What fails fast comes first; the features, which can take hours, come last.
+    studies = read_studies(config.data, config.seed)
     encoder = load_fused(config.vision.encoders)
-    studies = _with_phrases(read_studies(config.data, config.seed), config)
-    splits = _readable(studies, config)
-    cache = FeatureCache(Path(config.data.cache), encoder) if config.data.cache_features else None
-    if cache is not None:
-        cache.build([example.view for examples in splits.values() for example in examples], device)
+    text = load_text_encoder(config.text.encoder, config.text.revision)
+    splits = _readable(_with_phrases(studies, config), config)
 
     phrases = sorted({phrase for part in ("train", "val") for example in splits[part] for phrase in example.phrases})
     rows = {phrase: row for row, phrase in enumerate(phrases)}
-    text = load_text_encoder(config.text.encoder, config.text.revision)
     table = embed_phrases(text, phrases, Path(config.data.cache) / "phrases")
     stored = stored_phrases(splits["train"])
     store = PhraseStore.build(
         stored, table[[rows[phrase.text] for phrase in stored]].numpy(), text.reference(), config.store.index
     )
-    store.save(out / "store")
+    cache = FeatureCache(Path(config.data.cache), encoder) if config.data.cache_features else None
+    if cache is not None:
+        cache.build([example.view for examples in splits.values() for example in examples], device)
     prepared = Prepared(splits, encoder, cache, text, rows, table, store)
     log.info("%d phrases in the store, %.2f a training image", len(stored), prepared.phrases_per_image)
     return prepared
@@ -159,7 +158,10 @@ def _with_phrases(studies: list[Study], config: TrainConfig) -> list[Study]:
         without = sum(not study.key_phrases for study in part)
         log.info("%s: %d studies, %d of them without key phrases and left out", split, len(part), without)
         if not part:
-            raise RarrgError(f"data.root: has no {split} study")
+            raise RarrgError(
+                f"data.root: has no {split} study; training needs some of each of "
+                f"{', '.join([*config.data.train_splits, 'val'])}"
+            )
         if without == len(part):
             raise RarrgError(f"{path}: no {split} study has key phrases; its study ids must be those of data.root")
     return studies

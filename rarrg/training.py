@@ -10,7 +10,7 @@ from typing import Any
 import lightning as L
 import numpy as np
 import torch
-from lightning.pytorch.callbacks import Callback
+from lightning.pytorch.callbacks import Callback, TQDMProgressBar
 from torch import Tensor
 
 from rarrg.artifacts import atomic_write
@@ -183,6 +183,16 @@ class RetrieverModule(L.LightningModule):
             optimizer, lambda step: warmup_cosine(step, self.optim.warmup_steps, self.total_steps)
         )
         return {"optimizer": optimizer, "lr_scheduler": {"scheduler": scheduler, "interval": "step"}}
+
+
+class ProgressBar(TQDMProgressBar):
+    """Lightning's bar without the number of the log folder."""
+
+    def get_metrics(
+        self, trainer: L.Trainer, pl_module: L.LightningModule
+    ) -> dict[str, int | str | float | dict[str, float]]:
+        """What stands behind the bar."""
+        return {name: value for name, value in super().get_metrics(trainer, pl_module).items() if name != "v_num"}
 
 
 class LastCheckpoint(Callback):

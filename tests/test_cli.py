@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from rarrg import cli
 from rarrg.cli import find_config, main, parse_train
 from rarrg.errors import RarrgError
 
@@ -42,7 +43,10 @@ def test_a_config_of_the_working_folder_comes_before_one_of_the_package(
         (["--config", "mimick.yaml"], "--config mimick.yaml: no such file; in configs/ there are .*mimic.yaml"),
         (["--data.rot", "x"], "unknown key data.rot; did you mean data.root?"),
         (["--nonsense", "1"], "unknown key nonsense; --help lists all keys"),
-        (["--data.batch_size", "many"], "data.batch_size"),
+        (["--data.batch_size", "many"], "data.batch_size: expected a whole number, got many"),
+        (["--data.source", "mimic"], "data.source: expected one of 'iu_xray', 'mimic_cxr', 'phantom', got mimic"),
+        (["--trainer.limit_batches", "x"], "trainer.limit_batches: expected a whole number or null, got x"),
+        (["--config", "README.md"], "--config: a named file is not YAML of keys and values"),
         (["--data.batch_size", "0"], "data.batch_size: must be at least 1, got 0"),
         (["--retriever.dim", "100"], r"retriever.dim: must be a multiple of retriever.heads \(8\), got 100"),
         (["--data.source", "iu_xray"], "data.root: name the folder of the iu_xray data set"),
@@ -76,6 +80,29 @@ def test_a_user_s_mistake_prints_one_line_and_exits_with_2(capsys: pytest.Captur
     assert capsys.readouterr().err.strip().splitlines()[-1] == f"error: data.root: no folder {missing}"
     assert main(["fly"]) == 2
     assert "unknown command 'fly'" in capsys.readouterr().err
+
+
+def test_train_alone_asks_for_a_configuration(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["train"], prog="train.py") == 2
+    assert "name a configuration, as train.py --config demo.yaml; in configs/ there are" in capsys.readouterr().err
+
+
+def test_ctrl_c_is_no_traceback(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(argv: list[str], prog: str) -> int:
+        raise KeyboardInterrupt
+
+    monkeypatch.setitem(cli.COMMANDS, "infer", interrupted)
+    assert main(["infer"]) == 130
+    assert capsys.readouterr().err.strip() == "interrupted"
+
+
+def test_a_reader_that_goes_away_is_no_traceback() -> None:
+    code = "from rarrg import cli\ncli.COMMANDS['infer'] = lambda *_: print('x\\n' * 100_000) or 0\ncli.main(['infer'])"
+    done = subprocess.run(
+        f'{sys.executable} -c "{code}" | head -1', cwd=ROOT, capture_output=True, text=True, check=False, shell=True
+    )
+    assert done.stdout == "x\n"
+    assert done.stderr == ""
 
 
 def test_help_imports_no_heavy_library() -> None:

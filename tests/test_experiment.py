@@ -13,7 +13,7 @@ import yaml
 from safetensors.torch import load_file
 
 from rarrg import experiment
-from rarrg.config import TrainConfig
+from rarrg.config import EncoderConfig, StoreConfig, TrainConfig, VisionConfig
 from rarrg.errors import RarrgError
 from rarrg.experiment import train
 from rarrg.models.vision import FusedEncoder
@@ -129,6 +129,16 @@ def test_resuming_keeps_the_wandb_run(tiny_config: TrainConfig) -> None:
     assert (out / "wandb_run.json").read_text() != identity
 
 
+def test_without_a_login_wandb_logs_offline(
+    tiny_config: TrainConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("WANDB_API_KEY", raising=False)
+    monkeypatch.setenv("NETRC", str(tmp_path / "no-netrc"))
+    trainer = dataclasses.replace(tiny_config.trainer, epochs=1)
+    config = dataclasses.replace(tiny_config, trainer=trainer, log=dataclasses.replace(tiny_config.log, wandb="auto"))
+    assert len(list(train(config).glob("wandb/offline-run-*"))) == 1
+
+
 def test_resuming_another_configuration_is_refused(tiny_config: TrainConfig, tmp_path: Path) -> None:
     one_epoch = dataclasses.replace(tiny_config, trainer=dataclasses.replace(tiny_config.trainer, epochs=1))
     with pytest.raises(RarrgError, match=r"no checkpoint .*last\.ckpt; leave --ckpt_path out"):
@@ -156,11 +166,11 @@ def test_a_new_run_in_a_used_folder_takes_nothing_of_the_old_one(
     out = train(tiny_config)
     other = dataclasses.replace(tiny_config, seed=1)
 
-    def die(*_: object) -> None:
+    def die(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(experiment, "prepare", die)
+        patch.setattr(experiment, "_trainer", die)
         with pytest.raises(KeyboardInterrupt):
             train(other)
     assert not (out / "model.safetensors").exists()
@@ -169,6 +179,21 @@ def test_a_new_run_in_a_used_folder_takes_nothing_of_the_old_one(
     resumed = load_file(train(other, ckpt_path="last") / "model.safetensors")
     fresh = load_file(train(dataclasses.replace(other, out=f"{out}2")) / "model.safetensors")
     assert all(torch.equal(fresh[name], resumed[name]) for name in fresh)
+
+
+def test_a_run_that_cannot_start_leaves_the_model_of_an_earlier_one(tiny_config: TrainConfig) -> None:
+    out = train(tiny_config)
+    before = {path: path.read_bytes() for path in out.rglob("*") if path.is_file()}
+    wrong = [
+        {"text": dataclasses.replace(tiny_config.text, encoder=str(out))},
+        {"vision": VisionConfig(encoders=[EncoderConfig(spec=str(out))])},
+        {"store": StoreConfig(index="Nonsense")},
+        {"data": dataclasses.replace(tiny_config.data, source="iu_xray", root=str(out / "nowhere"))},
+    ]
+    for change in wrong:
+        with pytest.raises(RarrgError):
+            train(dataclasses.replace(tiny_config, **change))
+        assert {path: path.read_bytes() for path in out.rglob("*") if path.is_file()} == before
 
 
 def test_a_folder_that_cannot_be_written_is_one_line(tiny_config: TrainConfig, tmp_path: Path) -> None:

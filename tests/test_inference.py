@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from rarrg import inference
 from rarrg.errors import RarrgError
 from rarrg.inference import InferOptions, describe, infer, read_list
 from rarrg.types import Report, RetrievedPhrase
@@ -54,7 +55,7 @@ def test_help_costs_no_torch():
 def test_one_study_prints_and_writes_what_was_asked(model: str, studies: Path, tmp_path: Path):
     said: list[str] = []
     images = studies.parent / "images"
-    out, html, npz = tmp_path / "new" / "report.json", tmp_path / "report.html", tmp_path / "maps.dat"
+    out, html, npz = tmp_path / "report.json", tmp_path / "report.html", tmp_path / "maps.dat"
     chosen = options(
         model, frontal=images / "0.png", lateral=images / "1.png", out=out, html=html, attention=npz, threshold=0.1
     )
@@ -118,12 +119,70 @@ def test_missing_model_says_what_to_run(tmp_path: Path):
 
 def test_a_place_that_cannot_be_written(model: str, tmp_path: Path):
     image = draw_image(tmp_path / "a.png", 0)
+    out = tmp_path / ("r" * 253)  # a fair name, but not for the temporary file beside it
     with pytest.raises(RarrgError, match="cannot be written"):
-        infer(options(model, frontal=image, out=image / "report.json"), lambda line: None)
+        infer(options(model, frontal=image, out=out), lambda line: None)
+
+
+@pytest.mark.parametrize(
+    ("place", "message"),
+    [
+        (".", "is a folder; name a file"),
+        ("new/deep/file", "there is no folder .*new/deep; make it first"),
+        ("a.png/file", "there is no folder .*a.png; make it first"),
+        ("r" * 300, "cannot be written"),
+    ],
+)
+@pytest.mark.parametrize("option", ["out", "html", "attention", "input"])
+def test_targets_are_checked_before_the_model_is_loaded(
+    studies: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, option: str, place: str, message: str
+):
+    monkeypatch.setattr(inference, "_generator", lambda _: pytest.fail("loaded the model"))
+    image = draw_image(tmp_path / "a.png", 0)
+    chosen = {"input": studies, "out": tmp_path / place} if option == "input" else {option: tmp_path / place}
+    before = set(tmp_path.rglob("*"))
+    with pytest.raises(RarrgError, match=message) as caught:
+        infer(InferOptions(**(chosen if option == "input" else {"frontal": image, **chosen})), lambda line: None)
+    assert "\n" not in str(caught.value)
+    assert set(tmp_path.rglob("*")) == before
+
+
+def test_a_folder_without_the_right_to_write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(inference.os, "access", lambda path, mode: path != tmp_path)
+    image = draw_image(tmp_path / "a.png", 0)
+    with pytest.raises(RarrgError, match=r"--out .*: the folder .* is not yours to write to"):
+        infer(InferOptions(frontal=image, out=tmp_path / "report.json", model="none/at/all"), lambda line: None)
+
+
+def test_a_folder_as_image(tmp_path: Path):
+    with pytest.raises(RarrgError, match=f"--lateral {tmp_path}: is a folder, not an image"):
+        infer(InferOptions(lateral=tmp_path), lambda line: None)
+
+
+def test_home_is_expanded_in_every_path(model: str, studies: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    draw_image(tmp_path / "a.png", 0)
+    save_store(tmp_path / "store", PHRASES[:2])
+    chosen = {"frontal": "~/a.png", "lateral": "~/a.png", "store": "~/store", "out": "~/report.json"}
+    infer(options(model, **{name: Path(value) for name, value in chosen.items()}), lambda line: None)
+    report = json.loads((tmp_path / "report.json").read_text(encoding="utf-8"))
+    assert report["images"] == {"frontal": str(tmp_path / "a.png"), "lateral": str(tmp_path / "a.png")}
+
+    (tmp_path / "l.csv").write_text("id,frontal,lateral\n1,~/a.png,\n2,~no such user.png,list/images/0.png\n")
+    assert [(study.frontal, study.lateral) for study in read_list(tmp_path / "l.csv")] == [
+        (tmp_path / "a.png", None),
+        (tmp_path / "~no such user.png", tmp_path / "list/images/0.png"),
+    ]
+    said: list[str] = []
+    assert infer(options(model, input=Path("~/l.csv"), out=Path("~/r.jsonl")), said.append) == 0
+    assert said == [
+        f"1 reports written to {tmp_path / 'r.jsonl'}",
+        f"1 of 2 studies failed: see {tmp_path / 'r.jsonl.failed.jsonl'}",
+    ]
 
 
 def test_list_gives_each_study_the_report_it_gets_alone(model: str, studies: Path, tmp_path: Path):
-    out = tmp_path / "sub" / "reports.jsonl"
+    out = tmp_path / "reports.jsonl"
     said: list[str] = []
     assert infer(options(model, input=studies, out=out), said.append) == 0
     rows = rows_of(out)
@@ -229,7 +288,8 @@ def test_csv_and_json_lists_say_the_same(tmp_path: Path):
         ("l.csv", "", "lists no study"),
         ("l.csv", "id,frontal,lateral\n", "lists no study"),
         ("l.csv", "id,forntal\n1,a.png\n", "line 2: .*unknown: forntal"),
-        ("l.csv", "id;frontal\n1;a.png\n", "unknown: id;frontal"),
+        ("l.csv", "id;frontal\n1;a.png\n", "the separator must be a comma .*id;frontal"),
+        ("l.csv", "id\tfrontal\n1\ta.png\n", "the separator must be a comma"),
         ("l.csv", "frontal\na.png\n", "id is missing"),
         ("l.csv", "id,frontal\n1,a.png\n1,b.png\n", "line 3: the id 1 occurs twice"),
         ("l.csv", "id,frontal\n ,a.png\n", "the id is empty"),

@@ -16,7 +16,7 @@ from rarrg.config import EncoderConfig, RetrieverConfig
 from rarrg.errors import ImageError, RarrgError
 from rarrg.models.retriever import ModelInfo, PhraseRetriever
 from rarrg.models.vision import load_fused
-from rarrg.pipeline import ReportGenerator, report_to_json
+from rarrg.pipeline import ReportGenerator, _device, report_to_json
 from rarrg.store.phrase_store import PhraseStore, StoredPhrase
 
 PHRASES = ("no pleural effusion", "mild cardiomegaly", "clear lungs", "left basal opacity", "old rib fracture")
@@ -87,7 +87,7 @@ def frontal(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def lateral(tmp_path: Path) -> Path:
-    return draw_image(tmp_path / "lateral.png", 2, (30, 70))
+    return draw_image(tmp_path / "lateral.png", 2, (34, 70))
 
 
 def with_threshold(generate: ReportGenerator, threshold: float) -> ReportGenerator:
@@ -175,7 +175,7 @@ def test_report_of_both_views(generate: ReportGenerator, frontal: Path, lateral:
     report, images, attention = generate.explain(frontal, lateral)
     assert generate(frontal=frontal, lateral=lateral).text == report.text
     assert list(report.phrases) == ["frontal", "lateral"]
-    assert images["lateral"].shape == (30, 70)
+    assert images["lateral"].shape == (34, 70)
     for position in ("frontal", "lateral"):
         alone = generate.retrieve(images[position])
         assert [phrase.text for phrase in report.phrases[position]] == [phrase.text for phrase in alone.phrases]
@@ -260,9 +260,25 @@ def test_missing_folders_say_what_to_do(model: Path, tmp_path: Path):
         ReportGenerator.from_pretrained(tmp_path / "storeless", device="cpu")
 
 
-def test_device_mistakes(model: Path):
-    with pytest.raises(RarrgError, match="device teapot"):
-        ReportGenerator.from_pretrained(model, device="teapot")
-    if not torch.cuda.is_available():
-        with pytest.raises(RarrgError, match="no GPU"):
-            ReportGenerator.from_pretrained(model, device="cuda")
+@pytest.mark.parametrize("name", ["teapot", "mps", "meta", "", "cpu:0", "cuda:", "cuda:-1", "cuda:01", "CPU"])
+def test_only_the_documented_devices_are_taken(model: Path, name: str):
+    with pytest.raises(RarrgError, match=f"^device {name}: is none of auto, cpu, cuda, cuda:INDEX$"):
+        ReportGenerator.from_pretrained(model, device=name)
+
+
+@pytest.mark.parametrize("name", ["cuda", "cuda:0", "cuda:7"])
+def test_a_gpu_where_there_is_none(model: Path, monkeypatch: pytest.MonkeyPatch, name: str):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    with pytest.raises(RarrgError, match="no GPU"):
+        ReportGenerator.from_pretrained(model, device=name)
+
+
+def test_a_gpu_index_must_exist(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    assert [_device(name) for name in ("auto", "cuda", "cuda:1")] == [
+        torch.device(name) for name in ("cuda", "cuda", "cuda:1")
+    ]
+    for name in ("cuda:2", "cuda:99999999999"):
+        with pytest.raises(RarrgError, match=f"device {name}: the GPUs here are cuda:0 to cuda:1"):
+            _device(name)

@@ -22,6 +22,7 @@ from pydicom.pixels import apply_modality_lut
 from rarrg.errors import ImageError
 
 MAX_PIXELS = 64_000_000  # a radiograph has about 10 million
+MIN_SIDE = 32
 RADIOGRAPH_MODALITIES = ("CR", "DX", "DR", "RG", "RF", "OT", "SC", "")  # OT, SC and none at all: scans and exports
 
 _DICOM_SUFFIXES = (".dcm", ".dicom")
@@ -47,7 +48,8 @@ def read_image(path: Path) -> np.ndarray:
 
     Raises:
         ImageError: The file is missing, empty, truncated, of another kind, animated or multi-frame, over
-            ``MAX_PIXELS``, or a DICOM file of a modality that makes no radiographs (CT, MR, ...).
+            ``MAX_PIXELS``, below ``MIN_SIDE`` pixels on a side, of one grey level everywhere, or a DICOM file of a
+            modality that makes no radiographs (CT, MR, ...).
     """
     try:
         if path.is_dir():
@@ -58,9 +60,11 @@ def read_image(path: Path) -> np.ndarray:
         raise ImageError(f"{path}: cannot be read ({error.strerror})") from error
     if not head:
         raise ImageError(f"{path}: is an empty file")
-    if head[128:] == b"DICM" or path.suffix.lower() in _DICOM_SUFFIXES:
-        return _read_dicom(path)
-    return _read_picture(path)
+    is_dicom = head[128:] == b"DICM" or path.suffix.lower() in _DICOM_SUFFIXES
+    grey = _read_dicom(path) if is_dicom else _read_picture(path)
+    if np.ptp(grey) == 0:
+        raise ImageError(f"{path}: shows nothing; the whole image has one grey level")
+    return grey
 
 
 def _read_picture(path: Path) -> np.ndarray:
@@ -191,3 +195,5 @@ def _stretch(values: np.ndarray, low: float | None = None, high: float | None = 
 def _check_size(path: Path, width: int, height: int) -> None:
     if width * height > MAX_PIXELS:
         raise ImageError(f"{path}: has {width} x {height} pixels; a radiograph has at most {MAX_PIXELS:,}")
+    if min(width, height) < MIN_SIDE:
+        raise ImageError(f"{path}: has {width} x {height} pixels; a radiograph has at least {MIN_SIDE} on each side")

@@ -1,6 +1,7 @@
 """Indiana University chest X-rays (IU X-Ray, Open-i) in the three layouts that people have.
 
-- ``manifest.csv``: one row an image, with its view, report and the R2Gen split.
+- ``manifest.csv``: one row an image, with its view (frontal, PA or AP; lateral or LL; other; in any case), report and
+  the R2Gen split.
 - Kaggle: ``indiana_reports.csv``, ``indiana_projections.csv`` and ``images/images_normalized/*.png`` (or
   ``images/*.png``).
 - Open-i: the XML reports of ``NLMCXR_reports.tgz`` (``ecgen-radiology/*.xml`` or ``*.xml``) and the PNG files of
@@ -31,7 +32,14 @@ MANIFEST = "manifest.csv"
 KAGGLE_REPORTS = "indiana_reports.csv"
 KAGGLE_PROJECTIONS = "indiana_projections.csv"
 
-_VIEWS: dict[str, Position] = {"frontal": "frontal", "lateral": "lateral", "other": "other"}
+_VIEWS: dict[str, Position] = {
+    "frontal": "frontal",
+    "pa": "frontal",
+    "ap": "frontal",
+    "lateral": "lateral",
+    "ll": "lateral",
+    "other": "other",
+}
 _PROJECTIONS: dict[str, Position] = {"frontal": "frontal", "lateral": "lateral"}
 _SPLITS: dict[str, Split] = {"train": "train", "val": "val", "test": "test", "extra": "extra"}
 _ENDINGS = re.compile(r"(\.(dcm|png|jpe?g))+$", re.IGNORECASE)
@@ -124,14 +132,15 @@ def _read_manifest(root: Path) -> list[Study]:
     seen: set[str] = set()
     for line, (study_id, view, image, findings, impression, split) in read_rows(path, columns):
         where = f"{path}, line {line}"
-        if view not in _VIEWS:
-            raise RarrgError(f"{where}: unknown view {view!r}; expected {', '.join(_VIEWS)}")
+        position = _VIEWS.get(view.lower())
+        if position is None:
+            raise RarrgError(f"{where}: unknown view {view!r}; expected frontal, PA, AP, lateral, LL or other")
         if split not in _SPLITS:
             raise RarrgError(f"{where}: unknown split {split!r}; expected {', '.join(_SPLITS)}")
         report = (_SPLITS[split], one_line(findings), one_line(impression))
         if reports.setdefault(study_id, report) != report:
             raise RarrgError(f"{where}: split or report of study {study_id} differs from an earlier row")
-        views.setdefault(study_id, []).append(_view(root, image, _VIEWS[view], seen, where))
+        views.setdefault(study_id, []).append(_view(root, image, position, seen, where))
     return [
         Study(study_id, split, tuple(views[study_id]), findings, impression)
         for study_id, (split, findings, impression) in reports.items()

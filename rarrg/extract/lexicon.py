@@ -103,6 +103,13 @@ _HEAD = re.compile(
     r"anchors?|bronchograms?|cuffing|plate|replacement|resection|obscuration|height|engorgement|tuberculosis"
     r"|sarcoidosis|histoplasmosis|organomegaly|masses|ribs?)\b"
 )
+# heads that are places or parts, not findings
+_PART = re.compile(
+    r"^(?:lungs?|heart|aorta|mediastinum|silhouette|contours?|hilum|hila|(?:hemi)?diaphragms?|vascularity|vasculature"
+    r"|size|structures|angles?|trachea|spine|spaces?|retrosternal airspace|nodes?|lymph nodes?|tissues?|abdomen"
+    r"|vessels?|arter(?:y|ies)|interstitium|fissures?|dimensions?|diameters?|bod(?:y|ies)|height|ribs?|valves?|tips?|plate"
+    r"|fat pads?)$"
+)
 ADVERBS = (
     r"\b(?:grossly|essentially|relatively|generally|radiographically|again|also|overall|otherwise|clearly"
     r"|entirely|all|both|currently|now|"
@@ -173,6 +180,11 @@ def has_finding(text: str) -> bool:
 def has_head(text: str) -> bool:
     """Say whether a text holds a noun that a phrase can rest on."""
     return _HEAD.search(text) is not None
+
+
+def names_finding(text: str) -> bool:
+    """Say whether a text holds a noun that is a finding itself, not only a part of the body."""
+    return any(_PART.match(head[0]) is None for head in _HEAD.finditer(text))
 
 
 def is_anatomy(text: str) -> bool:

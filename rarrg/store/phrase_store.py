@@ -163,13 +163,13 @@ class PhraseStore:
             raise RarrgError(f"phrase store: k must be at least 1, got {k}")
         return self._index.search(unit(queries, self.dim), min(k, len(self)))
 
-    def save(self, folder: Path) -> None:
+    def save(self, folder: str | Path) -> None:
         """Write the store as a folder, which appears whole or not at all; an earlier store there is replaced.
 
         Raises:
             RarrgError: The path is a file, or a folder that holds something else.
         """
-        folder = folder.resolve()
+        folder = Path(folder).resolve()
         if folder.is_file():
             raise RarrgError(f"{folder}: is a file; name a folder for the phrase store")
         if folder.exists():
@@ -194,7 +194,7 @@ class PhraseStore:
         self._sha256 = manifest.sha256
 
     @classmethod
-    def load(cls, folder: Path, encoder: dict[str, Any] | None = None) -> PhraseStore:
+    def load(cls, folder: str | Path, encoder: dict[str, Any] | None = None) -> PhraseStore:
         """Read a store and check that it is whole and fits.
 
         Args:
@@ -205,6 +205,7 @@ class PhraseStore:
             RarrgError: FAISS is not installed; a file is missing, changed or malformed; index, phrases and manifest
                 disagree; or the store was built with another text encoder.
         """
+        folder = Path(folder)
         manifest = Manifest.load(folder, NAME, VERSION)
         if set(manifest.sha256) != {INDEX, PHRASES}:
             raise RarrgError(f"{folder / MANIFEST}: must list {INDEX} and {PHRASES}, lists {sorted(manifest.sha256)}")

@@ -25,14 +25,16 @@ def import_faiss() -> ModuleType:
     """Import FAISS, which comes with an extra of the package.
 
     Raises:
-        RarrgError: Neither extra is installed.
+        RarrgError: Neither extra is installed, or what is installed does not load.
     """
     try:
         import faiss
-    except ModuleNotFoundError as error:
-        raise RarrgError(
-            "FAISS is not installed: install exactly one of the extras cpu or gpu (`pip install 'rarrg[cpu]'`)"
-        ) from error
+    except ImportError as error:
+        install = "install exactly one of the extras cpu or gpu (`pip install -e '.[cpu]'`)"
+        if isinstance(error, ModuleNotFoundError) and error.name == "faiss":
+            raise RarrgError(f"FAISS is not installed: {install}") from error
+        reason = " ".join(str(error).split())
+        raise RarrgError(f"FAISS is installed but does not load ({reason}): {install}") from error
     return faiss
 
 

@@ -95,7 +95,7 @@ def test_features_follow_the_content_of_an_image(encoder: FusedEncoder, views: l
     cache = FeatureCache(tmp_path / "cache", encoder)
     cache.build(views[:1], CPU)
     first = cache.read(views[0].path)
-    Image.new("L", (40, 40), 200).save(views[0].path)
+    Image.linear_gradient("L").save(views[0].path)
     with pytest.raises(RarrgError, match="changed or vanished"):
         cache.read(views[0].path)
     cache.build(views[:1], CPU)

@@ -185,7 +185,7 @@ def test_missing_folder_and_other_layouts(tmp_path: Path):
     ("old", "new", "words"),
     [
         ("study_id,view", "study_id,position", "has no column 'view'"),
-        ("8,lateral", "8,Side", "line 4: unknown view 'Side'; expected frontal, lateral, other"),
+        ("8,lateral", "8,Side", "line 4: unknown view 'Side'; expected frontal, PA, AP, lateral, LL or other"),
         ("Normal.,extra", "Normal.,dev", "line 4: unknown split 'dev'"),
         ("8_IM-0002-2001.dcm.jpg", "7_IM-0001-1001.png", "line 4: image 7_IM-0001-1001 is listed twice"),
         ("images/8_IM-0002-2001.dcm.jpg", "", "line 4: names no image file"),
@@ -196,6 +196,17 @@ def test_missing_folder_and_other_layouts(tmp_path: Path):
 def test_broken_manifest(manifest: Path, old: str, new: str, words: str):
     write(manifest / "manifest.csv", MANIFEST.replace(old, new, 1))
     assert words in refusal(manifest)
+
+
+@pytest.mark.parametrize(
+    ("view", "position"),
+    [(name, "frontal") for name in ("frontal", "Frontal", "PA", "pa", "AP", "Ap")]
+    + [(name, "lateral") for name in ("lateral", "LATERAL", "LL", "ll")]
+    + [("Other", "other")],
+)
+def test_manifest_views_have_several_names(manifest: Path, view: str, position: str):
+    write(manifest / "manifest.csv", MANIFEST.replace("7,frontal", f"7,{view}"))
+    assert read(manifest)[0].views[0].position == position
 
 
 def test_manifest_without_rows(manifest: Path):

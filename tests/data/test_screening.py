@@ -16,7 +16,7 @@ from rarrg.types import View
 @pytest.fixture
 def views(tmp_path: Path) -> list[View]:
     for name in ("a", "b", "c"):
-        Image.fromarray(np.full((8, 8), 7, np.uint8)).save(tmp_path / f"{name}.png")
+        Image.fromarray(np.tile(np.arange(40, dtype=np.uint8), (40, 1))).save(tmp_path / f"{name}.png")
     (tmp_path / "broken.jpg").write_text("no image")
     return [View(tmp_path / name, "frontal", name) for name in ("a.png", "broken.jpg", "b.png", "c.png", "gone.png")]
 
@@ -37,7 +37,7 @@ def test_an_unchanged_image_is_read_once_and_a_changed_one_again(
     monkeypatch.setattr(screening, "read_image", lambda path: (read.append(path.name), original(path))[1])
     assert screen_images(views, ledger) == first
     assert read == []
-    Image.fromarray(np.zeros((9, 9), np.uint8)).save(tmp_path / "broken.jpg", format="JPEG")
+    Image.fromarray(np.tile(np.arange(41, dtype=np.uint8), (41, 1))).save(tmp_path / "broken.jpg", format="JPEG")
     assert set(screen_images(views, ledger)) == {"gone.png"}
     assert read == ["broken.jpg"]
 

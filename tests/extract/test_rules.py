@@ -168,6 +168,52 @@ def test_what_states_no_finding_gives_no_phrase(findings):
     assert extract_phrases(findings) == []
 
 
+@pytest.mark.parametrize(
+    ("findings", "phrases"),
+    [
+        # each is a finding of its own
+        (
+            "Small right pneumothorax and enlarged cardiac silhouette.",
+            ["small right pneumothorax", "enlarged cardiac silhouette"],
+        ),
+        (
+            "Cardiomegaly and airspace opacity in the right middle lobe.",
+            ["cardiomegaly", "right middle lobe airspace opacity"],
+        ),
+        (
+            "There is a small right effusion and a nodule in the left upper lobe.",
+            ["small right pleural effusion", "left upper lobe nodule"],
+        ),
+        (
+            "Nodule in the left upper lobe and a displaced right rib fracture.",
+            ["left upper lobe nodule", "displaced right rib fracture"],
+        ),
+        ("Left PICC and NG tube.", ["left picc", "ng tube"]),
+        ("Opacity and cardiomegaly.", ["opacity", "cardiomegaly"]),
+        # one noun, or one place, for both
+        ("Right and left pleural effusions.", ["right and left pleural effusions"]),
+        ("Bibasilar and left perihilar airspace opacities.", ["bibasilar and left perihilar airspace opacities"]),
+        ("Left 7th rib and right 8th rib fractures.", ["left 7th rib and right 8th rib fractures"]),
+        ("Scarring and volume loss in the right upper lobe.", ["scarring and volume loss in the right upper lobe"]),
+        (
+            "Right effusion and atelectasis in the lower lobe.",
+            ["right pleural effusion and atelectasis in the lower lobe"],
+        ),
+        ("Small right pleural effusion and atelectasis.", ["small right pleural effusion and atelectasis"]),
+        ("Calcified nodule and mass in the left lung.", ["calcified nodule and mass in the left lung"]),
+        ("Scarring or atelectasis.", ["scarring or atelectasis"]),
+        # two places of one finding
+        ("Calcifications of the aorta and hilar lymph nodes.", ["calcifications of the aorta and hilar lymph nodes"]),
+        ("Calcifications of the aorta and pulmonary arteries.", ["calcifications of the aorta and pulmonary arteries"]),
+        ("Scarring in the right mid and upper lung zone.", ["scarring in the right mid and upper lung"]),
+        ("Heart and mediastinum.", []),
+        ("Stable cardiomegaly and mediastinal contour.", ["cardiomegaly"]),
+    ],
+)
+def test_and_splits_only_findings_that_stand_alone(findings, phrases):
+    assert extract_phrases(findings) == phrases
+
+
 def test_advice_goes_and_the_finding_before_it_stays():
     assert extract_phrases("Nodule in the left upper lobe, recommend chest CT.") == ["left upper lobe nodule"]
 

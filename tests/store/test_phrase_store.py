@@ -304,8 +304,24 @@ def test_an_empty_folder_and_a_link_to_a_folder_are_filled(store, tmp_path):
 
 def test_without_faiss_one_line_says_what_to_install(folder, monkeypatch):
     monkeypatch.setitem(sys.modules, "faiss", None)
-    line = r"install exactly one of the extras cpu or gpu \(`pip install 'rarrg\[cpu\]'`\)"
+    line = r"install exactly one of the extras cpu or gpu \(`pip install -e '\.\[cpu\]'`\)"
     with pytest.raises(RarrgError, match=line):
         PhraseStore.load(folder)
     with pytest.raises(RarrgError, match=line):
         PhraseStore.build(phrases_of(2), draw(2), ENCODER)
+
+
+def test_a_folder_may_be_named_by_text(store, tmp_path):
+    store.save(str(tmp_path / "store"))
+    assert PhraseStore.load(str(tmp_path / "store")).checksum == store.checksum
+
+
+@pytest.mark.parametrize("error", ["ImportError", "ModuleNotFoundError"])
+def test_a_faiss_that_does_not_load_is_one_line_with_the_reason(folder, monkeypatch, tmp_path, error):
+    package = tmp_path / "faiss"
+    package.mkdir()
+    (package / "__init__.py").write_text(f"raise {error}('libgomp.so.1:\\n cannot open', name='faiss._swigfaiss')\n")
+    monkeypatch.delitem(sys.modules, "faiss")
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(RarrgError, match=r"installed but does not load \(libgomp\.so\.1: cannot open\)"):
+        PhraseStore.load(folder)
