@@ -241,7 +241,13 @@ def _loggers(config: TrainConfig, out: Path, resumed: bool) -> list[Logger]:
             write_json(identity, {"id": uuid.uuid4().hex[:8]})
         run = json.loads(identity.read_text(encoding="utf-8"))["id"]
         online = WandbLogger(
-            name=out.name, save_dir=out, project=config.log.project, id=run, resume="allow", offline=mode == "offline"
+            name=out.name,
+            save_dir=out,
+            project=config.log.project,
+            id=run,
+            resume="allow",
+            offline=mode == "offline",
+            mode=mode,  # Lightning's `offline` alone comes too late once W&B has looked for a login
         )
         online.log_hyperparams(dataclasses.asdict(config))
         loggers.append(online)

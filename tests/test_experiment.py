@@ -3,6 +3,7 @@ from __future__ import annotations
 import csv
 import dataclasses
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -129,14 +130,17 @@ def test_resuming_keeps_the_wandb_run(tiny_config: TrainConfig) -> None:
     assert (out / "wandb_run.json").read_text() != identity
 
 
-def test_without_a_login_wandb_logs_offline(
-    tiny_config: TrainConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.delenv("WANDB_API_KEY", raising=False)
-    monkeypatch.setenv("NETRC", str(tmp_path / "no-netrc"))
+def test_without_a_login_wandb_logs_offline(tiny_config: TrainConfig, tmp_path: Path) -> None:
+    # In a process of its own: W&B keeps what it has once read of a login for as long as its process lives.
     trainer = dataclasses.replace(tiny_config.trainer, epochs=1)
     config = dataclasses.replace(tiny_config, trainer=trainer, log=dataclasses.replace(tiny_config.log, wandb="auto"))
-    assert len(list(train(config).glob("wandb/offline-run-*"))) == 1
+    (tmp_path / "c.yaml").write_text(yaml.safe_dump(dataclasses.asdict(config)))
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("WANDB_")}
+    environment |= {"NETRC": str(tmp_path / "no-netrc"), "HOME": str(tmp_path)}
+    argv = [sys.executable, "train.py", "--config", str(tmp_path / "c.yaml")]
+    done = subprocess.run(argv, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert len(list(Path(config.out).glob("wandb/offline-run-*"))) == 1
 
 
 def test_resuming_another_configuration_is_refused(tiny_config: TrainConfig, tmp_path: Path) -> None:
