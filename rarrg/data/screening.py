@@ -18,9 +18,9 @@ from rarrg.types import View
 
 
 def image_key(path: Path) -> str:
-    """What names a file's content without reading it: absolute path, size in bytes, modification time in ns."""
+    """What names a file's content without reading it: its real path, size in bytes, modification time in ns."""
     status = path.stat()
-    return f"{path.absolute()}|{status.st_size}|{status.st_mtime_ns}"
+    return f"{path.resolve()}|{status.st_size}|{status.st_mtime_ns}"
 
 
 def _fault(view: View) -> str | None:

@@ -8,7 +8,7 @@ import pytest
 from PIL import Image
 
 from rarrg.data import screening
-from rarrg.data.screening import screen_images, write_skipped
+from rarrg.data.screening import image_key, screen_images, write_skipped
 from rarrg.errors import RarrgError
 from rarrg.types import View
 
@@ -40,6 +40,12 @@ def test_an_unchanged_image_is_read_once_and_a_changed_one_again(
     Image.fromarray(np.tile(np.arange(41, dtype=np.uint8), (41, 1))).save(tmp_path / "broken.jpg", format="JPEG")
     assert set(screen_images(views, ledger)) == {"gone.png"}
     assert read == ["broken.jpg"]
+
+
+def test_an_image_has_one_key_however_its_folder_is_named(views: list[View], tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to(tmp_path)
+    named = [views[0].path, tmp_path / "link" / "a.png", tmp_path / ".." / tmp_path.name / "a.png"]
+    assert len({image_key(path) for path in named}) == 1
 
 
 def test_a_torn_ledger_line_costs_one_reading(views: list[View], tmp_path: Path) -> None:

@@ -1,0 +1,32 @@
+"""What the documentation names is there."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from rarrg.cli import find_config, parse_train
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_and_configurations_exist(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    for target in re.findall(r"\]\(([^)#]+?)(?:#[^)]*)?\)", text):
+        if not target.startswith("http"):
+            assert (page.parent / target).exists(), target
+    for name in re.findall(r"--config (\S+\.yaml)", text):
+        find_config(name)
+    assert not re.search(r"@[A-Z]+@", text)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_options_named_exist(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    for line in re.findall(r"(?:train\.py|rarrg train) (--config [^\n`…]+)", text):
+        words = line.replace("'", "").split("#")[0].split()
+        parse_train([word for word in words if word != "…"])
