@@ -29,7 +29,7 @@ def demo(config: TrainConfig) -> None:
     studies = pairs(read_studies(config.data, config.seed))
     out = train(config)
     study = most_findings(with_key_phrases(studies, read_key_phrases(out / "key_phrases.jsonl")))
-    log.info("\nHeld-out study %s, as its radiologist reported it:\n%s\n\nRetrieved report:", study.id, study.findings)
+    log.info("\nHeld-out study %s. Its report says:\n%s\n\nRetrieved report:", study.id, study.findings)
     infer(
         InferOptions(
             frontal=_path(study, "frontal"),
