@@ -66,7 +66,9 @@ def _with_found_config(argv: Sequence[str]) -> list[str]:
 
 
 def _train_parser(prog: str) -> ArgumentParser:
-    parser = ArgumentParser(prog=prog, description="Train a phrase retriever.", exit_on_error=False, default_env=False)
+    parser = ArgumentParser(
+        prog=prog, description="Train a phrase retriever.", exit_on_error=False, allow_abbrev=False, default_env=False
+    )
     parser.add_argument(
         "--config", action=ActionConfigFile, help="YAML file, or a bare name that is looked up in configs/"
     )
@@ -153,7 +155,9 @@ def _one_line(message: str, parser: ArgumentParser) -> str:
 def _infer(argv: Sequence[str], prog: str) -> int:
     from rarrg.inference import InferOptions, infer
 
-    parser = ArgumentParser(prog=prog, description="Write the report of a study.", exit_on_error=False)
+    parser = ArgumentParser(
+        prog=prog, description="Write the report of a study.", exit_on_error=False, allow_abbrev=False
+    )
     parser.add_class_arguments(InferOptions, fail_untyped=True)
     return infer(InferOptions(**_parse(parser, argv)))
 
@@ -163,7 +167,9 @@ IU_XRAY_DEMO = ["--data.source=iu_xray", "--data.batch_size=64", "--trainer.epoc
 
 
 def _demo(argv: Sequence[str], prog: str) -> int:
-    parser = ArgumentParser(prog=prog, description="Train on drawn studies and report one.", exit_on_error=False)
+    parser = ArgumentParser(
+        prog=prog, description="Train on drawn studies and report one.", exit_on_error=False, allow_abbrev=False
+    )
     parser.add_argument(
         "--data", type=str | None, default=None, help="IU X-Ray folder to use in place of drawn studies"
     )

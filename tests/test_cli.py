@@ -42,6 +42,7 @@ def test_a_config_of_the_working_folder_comes_before_one_of_the_package(
     [
         (["--config", "mimick.yaml"], "--config mimick.yaml: no such file; in configs/ there are .*mimic.yaml"),
         (["--data.rot", "x"], "unknown key data.rot; did you mean data.root?"),
+        (["--optim.learning_rat", "1"], r"unknown key optim\.learning_rat; did you mean optim\.learning_rate"),
         (["--nonsense", "1"], "unknown key nonsense; --help lists all keys"),
         (["--data.batch_size", "many"], "data.batch_size: expected a whole number, got many"),
         (["--data.source", "mimic"], "data.source: expected one of 'iu_xray', 'mimic_cxr', 'phantom', got mimic"),
