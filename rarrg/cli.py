@@ -24,9 +24,10 @@ USAGE = f"""rarrg {__version__}: chest X-ray reports by phrase retrieval
 usage: rarrg COMMAND [options]     (rarrg COMMAND --help lists a command's options)
 
 commands:
-  train   train a phrase retriever:      rarrg train --config iu_xray.yaml --data.root DIR
-  infer   write a report of an image:    rarrg infer --frontal a.jpg --lateral b.jpg --model runs/demo
-  demo    train on drawn studies (or an IU X-Ray folder) and report a held-out pair"""
+  train     train a phrase retriever:      rarrg train --config iu_xray.yaml --data.root DIR
+  infer     write a report of an image:    rarrg infer --frontal a.jpg --lateral b.jpg --model runs/demo
+  evaluate  measure on unseen studies:     rarrg evaluate --model runs/iu_xray --data.root DIR --baselines
+  demo      train on drawn studies (or an IU X-Ray folder) and report a held-out pair"""
 
 
 def _configs() -> list[Path]:
@@ -162,6 +163,19 @@ def _infer(argv: Sequence[str], prog: str) -> int:
     return infer(InferOptions(**_parse(parser, argv)))
 
 
+def _evaluate(argv: Sequence[str], prog: str) -> int:
+    from rarrg.evaluation import EvaluateOptions, evaluate
+
+    parser = ArgumentParser(
+        prog=prog, description="Measure a model on unseen studies.", exit_on_error=False, allow_abbrev=False
+    )
+    parser.add_class_arguments(EvaluateOptions, fail_untyped=True)
+    options = EvaluateOptions(**_parse(parser, argv))
+    _quiet_lightning()
+    evaluate(options, lambda words: parse_train(words)[0], print)
+    return 0
+
+
 # What changes when the demo gets a real data set: less of everything an epoch costs.
 IU_XRAY_DEMO = ["--data.source=iu_xray", "--data.batch_size=64", "--trainer.epochs=6", "--out=runs/demo_iu_xray"]
 
@@ -184,7 +198,12 @@ def _demo(argv: Sequence[str], prog: str) -> int:
     return 0
 
 
-COMMANDS: dict[str, Callable[[Sequence[str], str], int]] = {"train": _train, "infer": _infer, "demo": _demo}
+COMMANDS: dict[str, Callable[[Sequence[str], str], int]] = {
+    "train": _train,
+    "infer": _infer,
+    "evaluate": _evaluate,
+    "demo": _demo,
+}
 
 
 def main(argv: Sequence[str] | None = None, prog: str | None = None) -> int:

@@ -31,7 +31,8 @@ class DataConfig:
         max_bad_images: Share of unreadable images above which the run stops; below it they are left out and listed.
         batch_size: Images a step.
         num_workers: Worker processes of the data loader.
-        balance: Exponent of the sampling weight by phrase rarity; 0 draws every image once an epoch, as the paper.
+        balance: Exponent of the sampling weight by the rarity of an image's findings; 0 draws every image once an
+            epoch, as the paper, 1 draws every finding about equally often.
         train_splits: Splits that training draws from.
     """
 
@@ -211,7 +212,7 @@ class TrainerConfig:
     Args:
         epochs: Passes over the training images.
         accelerator: ``cpu``, ``cuda``, or ``auto``: a GPU where there is one.
-        precision: ``auto`` takes bf16-mixed where a GPU has it, else 32-true.
+        precision: ``auto`` takes bf16-mixed where the GPU, or without one the CPU, computes in it, else 32-true.
         monitor: Validation figure that picks the kept weights: ``loss`` (the paper) or ``last`` (no picking).
         checkpoint_every: Steps between checkpoints within an epoch; one is written after every epoch anyway.
         limit_batches: Batches an epoch, for debugging; null takes all.
@@ -250,11 +251,14 @@ class LogConfig:
         wandb: ``auto`` (online where a login is found, else offline), ``online``, ``offline`` or ``disabled``.
         project: Weights & Biases project.
         every: Steps between logged training figures.
+        log_images: Show validation images with their own and their retrieved phrases in W&B. With false neither images
+            nor wording go there, only numbers.
     """
 
     wandb: Literal["auto", "online", "offline", "disabled"] = "auto"
     project: str = "rarrg"
     every: int = 10
+    log_images: bool = True
 
     def __post_init__(self) -> None:
         _require(self.every >= 1, "log.every", "at least 1", self.every)
@@ -267,7 +271,8 @@ class TrainConfig:
     Args:
         out: Run folder; becomes a model folder that ``infer.py --model`` reads.
         seed: Seed of weights, noise, dropout, sampling and phantom studies.
-        threshold: Selection probability above which a query retrieves its phrase.
+        threshold: Selection probability above which a query retrieves its phrase; null chooses it after training, the
+            one with the largest micro-F1 of findings over the validation studies.
         data: Studies and batches.
         vision: Image encoders.
         text: Sentence encoder.
@@ -281,7 +286,7 @@ class TrainConfig:
 
     out: str = "runs/train"
     seed: int = 0
-    threshold: float = 0.4
+    threshold: float | None = 0.4
     data: DataConfig = field(default_factory=DataConfig)
     vision: VisionConfig = field(default_factory=VisionConfig)
     text: TextConfig = field(default_factory=TextConfig)
@@ -294,4 +299,4 @@ class TrainConfig:
 
     def __post_init__(self) -> None:
         _require(self.seed >= 0, "seed", "at least 0", self.seed)
-        _require(0 < self.threshold < 1, "threshold", "in (0, 1)", self.threshold)
+        _require(self.threshold is None or 0 < self.threshold < 1, "threshold", "in (0, 1) or null", self.threshold)

@@ -1,8 +1,9 @@
 """One training run, from a configuration to a model folder.
 
 The run folder holds what the run needs and makes: ``train.yaml`` (the configuration), ``key_phrases.jsonl``,
-``skipped.csv``, ``store/``, ``checkpoints/``, ``logs/`` and, once trained, the retriever itself (``model.safetensors``,
-``config.yaml``, ``README.md``), so that it is the folder that ``infer.py --model`` takes.
+``skipped.csv``, ``store/``, ``checkpoints/``, ``logs/``, ``sweep.csv`` and ``queries.csv`` (validation by threshold and
+by query) and, once trained, the retriever itself (``model.safetensors``, ``config.yaml``, ``README.md``), so that it is
+the folder that ``infer.py --model`` takes.
 """
 
 from __future__ import annotations
@@ -23,20 +24,27 @@ import wandb
 import yaml
 from lightning.pytorch.callbacks import Callback, LearningRateMonitor, ModelCheckpoint
 from lightning.pytorch.loggers import CSVLogger, Logger, WandbLogger
+from torch import Tensor
 
 from rarrg import __version__
 from rarrg.artifacts import write_json, write_text
 from rarrg.config import LogConfig, TrainConfig
+from rarrg.dashboard import QUERIES, SWEEP, Dashboard, Throughput
 from rarrg.data.datamodule import PhraseDataModule
+from rarrg.data.sampling import rarity_weights
 from rarrg.data.studies import Example
 from rarrg.errors import RarrgError
 from rarrg.losses.criterion import Criterion
+from rarrg.metrics.findings import positive_findings
 from rarrg.models.retriever import ModelInfo, PhraseRetriever
+from rarrg.monitoring import choose_threshold
 from rarrg.preparation import channel_statistics, prepare
 from rarrg.training import SETTINGS, LastCheckpoint, ProgressBar, RetrieverModule
 
 log = logging.getLogger(__name__)
 
+# Selection threshold of the figures that a run logs while its own is still to be chosen.
+PROVISIONAL_THRESHOLD = 0.5
 # What a resumed run may change without becoming another run: where it runs and writes, and how long it goes on.
 RESUMABLE_CHANGES = {
     "out",
@@ -48,6 +56,7 @@ RESUMABLE_CHANGES = {
     "log.wandb",
     "log.project",
     "log.every",
+    "log.log_images",
 }
 # What a run makes; removed when another starts in its folder, so that nothing of the two can mix.
 PRODUCTS = (
@@ -57,6 +66,8 @@ PRODUCTS = (
     "manifest.json",
     "summary.json",
     "wandb_run.json",
+    SWEEP,
+    QUERIES,
     "checkpoints/last.ckpt",
     "checkpoints/best.ckpt",
 )
@@ -100,6 +111,7 @@ def train(config: TrainConfig, ckpt_path: str | None = None) -> Path:
         prepared.phrases,
         prepared.read,
         config.data,
+        _sampling_weights(train_images, config.data.balance),
         config.seed,
         config.trainer.limit_batches,
     )
@@ -107,16 +119,18 @@ def train(config: TrainConfig, ckpt_path: str | None = None) -> Path:
         retriever,
         Criterion(config.loss, config.retriever.queries, config.loss.positives or prepared.phrases_per_image),
         prepared.table,
+        list(prepared.phrases),
         prepared.store,
         prepared.encoder if prepared.cache is None else None,
         config.optim,
         config.trainer.epochs * data.steps_per_epoch,
-        config.threshold,
+        PROVISIONAL_THRESHOLD if config.threshold is None else config.threshold,
         config.text.noise,
         config.seed,
         dataclasses.asdict(config),
     )
-    trainer = _trainer(config, out, device, data.steps_per_epoch, resumed=checkpoint is not None)
+    dashboard = Dashboard(out, prepared.splits["val"], config.log.log_images, config.seed)
+    trainer = _trainer(config, out, device, data.steps_per_epoch, dashboard, resumed=checkpoint is not None)
     trainer.fit(module, data, ckpt_path=checkpoint)
     if config.trainer.monitor == "loss":
         module.load_state_dict(_load(out / "checkpoints" / "best.ckpt")["state_dict"])
@@ -133,7 +147,7 @@ def train(config: TrainConfig, ckpt_path: str | None = None) -> Path:
             text_dim=prepared.text.dim,
             vision=prepared.encoder.references(),
             text=prepared.text.reference(),
-            threshold=config.threshold,
+            threshold=module.threshold,
             training={
                 "data": config.data.source,
                 "studies": len({example.study_id for example in train_images}),
@@ -148,6 +162,15 @@ def train(config: TrainConfig, ckpt_path: str | None = None) -> Path:
     )
     log.info("model folder: %s", out)
     return out
+
+
+def _sampling_weights(images: Sequence[Example], balance: float) -> Tensor | None:
+    if balance == 0:
+        return None
+    phrases = sorted({phrase for example in images for phrase in example.phrases})
+    findings = dict(zip(phrases, positive_findings(phrases), strict=True))
+    labels = np.stack([np.any([findings[phrase] for phrase in example.phrases], axis=0) for example in images])
+    return rarity_weights(labels, balance)
 
 
 def _checkpoint(out: Path, config: TrainConfig, ckpt_path: str | None) -> Path | None:
@@ -203,14 +226,23 @@ def _device(accelerator: str) -> torch.device:
 def _precision(wanted: str, device: torch.device) -> Any:
     if wanted != "auto":
         return wanted
-    return "bf16-mixed" if device.type == "cuda" and torch.cuda.is_bf16_supported() else "32-true"
+    if device.type == "cuda":
+        return "bf16-mixed" if torch.cuda.is_bf16_supported() else "32-true"
+    # Older versions of torch do not tell.
+    known = torch.cpu.get_capabilities() if hasattr(torch.cpu, "get_capabilities") else {}
+    return "bf16-mixed" if known.get("avx512_bf16") or known.get("amx_bf16") else "32-true"
 
 
-def _trainer(config: TrainConfig, out: Path, device: torch.device, steps: int, resumed: bool) -> L.Trainer:
+def _trainer(
+    config: TrainConfig, out: Path, device: torch.device, steps: int, dashboard: Dashboard, resumed: bool
+) -> L.Trainer:
     checkpoints = out / "checkpoints"
+    log_every = min(config.log.every, steps)
     callbacks: list[Callback] = [
         ProgressBar(),
         LearningRateMonitor("step"),
+        Throughput(log_every),
+        dashboard,
         LastCheckpoint(checkpoints / "last.ckpt", config.trainer.checkpoint_every),
     ]
     if config.trainer.monitor == "loss":
@@ -225,7 +257,7 @@ def _trainer(config: TrainConfig, out: Path, device: torch.device, steps: int, r
         gradient_clip_val=config.optim.clip,
         callbacks=callbacks,
         logger=_loggers(config, out, resumed),
-        log_every_n_steps=min(config.log.every, steps),
+        log_every_n_steps=log_every,
         num_sanity_val_steps=0,
         enable_model_summary=False,
     )
@@ -263,7 +295,7 @@ def _wandb_mode(config: LogConfig) -> str:
 def _summary(
     config: TrainConfig, device: torch.device, module: RetrieverModule, data: PhraseDataModule, test: Sequence[Example]
 ) -> dict[str, Any]:
-    """What the kept weights do: validation figures, and what they retrieve over the test images."""
+    """What the kept weights do, at a threshold chosen first where none was given: on validation and test images."""
     # A trainer of its own, so that these figures enter no log as if they were another epoch's.
     trainer = L.Trainer(
         accelerator=device.type,
@@ -273,7 +305,14 @@ def _summary(
         logger=False,
         enable_model_summary=False,
     )
-    figures = {name: round(float(value), 4) for name, value in trainer.validate(module, data, verbose=False)[0].items()}
+    if config.threshold is None:
+        trainer.validate(module, data, verbose=False)
+        studies = [example.study_id for example in data.val.examples]
+        module.threshold = choose_threshold(module.validation, module.phrases, studies)
+    figures: dict[str, Any] = {"threshold": module.threshold}
+    figures |= {
+        name: round(float(value), 4) for name, value in trainer.validate(module, data, verbose=False)[0].items()
+    }
     if test:
         retrieved = [ids for batch in trainer.predict(module, data.test_loader(test)) or [] for ids in batch]
         figures["test/images"] = len(retrieved)

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from rarrg import __version__
 from rarrg.artifacts import sha256_of
@@ -185,7 +186,22 @@ class ReportGenerator:
             torch.stack(batch).to(self.device) for batch in zip(*map(self.encoder.preprocess, images), strict=True)
         ]
         with self._autocast():
-            output = self.retriever(self.encoder(pixels), need_attention)
+            features = self.encoder(pixels)
+        return self.retrieve_features(features, need_attention)
+
+    @torch.inference_mode()
+    def retrieve_features(self, features: Tensor, need_attention: bool = False) -> list[Retrieval]:
+        """Retrieve the phrases of images whose features are at hand.
+
+        Args:
+            features: What the encoders give, ``[images, channels, height, width]``.
+            need_attention: Keep the attention map of each phrase.
+
+        Returns:
+            One retrieval an image.
+        """
+        with self._autocast():
+            output = self.retriever(features.to(self.device), need_attention)
         logits = output.logits.float()
         selected = select_queries(logits, self.threshold)
         similarities, ids = self.store.search(output.embeddings[selected].float().cpu().numpy())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +18,11 @@ from rarrg.config import OptimConfig
 from rarrg.data.datamodule import Batch
 from rarrg.errors import RarrgError
 from rarrg.losses.criterion import Criterion
+from rarrg.losses.matching import Matches
 from rarrg.models.retriever import PhraseRetriever, RetrieverOutput, select_queries
 from rarrg.models.text import add_noise
 from rarrg.models.vision import FusedEncoder
+from rarrg.monitoring import THRESHOLDS, PhraseTable, Validation, figures, matched_cosine
 from rarrg.store.phrase_store import PhraseStore
 
 # Key of the run's configuration in its checkpoints.
@@ -53,6 +55,7 @@ class RetrieverModule(L.LightningModule):
         retriever: The model; its parameters are all that is trained.
         criterion: Matching and loss terms.
         phrase_table: Clean unit embeddings of every phrase of training and validation, ``[phrases, dim]``.
+        texts: Those phrases.
         store: Training phrases, which validation retrieves from.
         encoder: Frozen encoders to run in every step; None where batches hold cached features.
         optim: Optimiser settings.
@@ -61,15 +64,21 @@ class RetrieverModule(L.LightningModule):
         noise: Add noise to phrase embeddings in training.
         seed: Seed of noise and dropout.
         settings: The run's configuration as plain values, kept in checkpoints.
+
+    Attributes:
+        phrases: The phrase table with what validation needs to know of each phrase.
+        validation: What the queries did in the last validation, image by image in the order of the data.
     """
 
     phrase_table: Tensor
+    validation: Validation
 
     def __init__(
         self,
         retriever: PhraseRetriever,
         criterion: Criterion,
         phrase_table: Tensor,
+        texts: Sequence[str],
         store: PhraseStore,
         encoder: FusedEncoder | None,
         optim: OptimConfig,
@@ -83,7 +92,10 @@ class RetrieverModule(L.LightningModule):
         self.retriever = retriever
         self.criterion = criterion
         self.register_buffer("phrase_table", phrase_table, persistent=False)
+        self.phrases = PhraseTable.of(texts, phrase_table.numpy())
         self.store = store
+        rows = {text: row for row, text in enumerate(texts)}
+        self._stored = np.array([rows[phrase.text] for phrase in store.phrases])
         # In a list, so that the frozen weights are no part of this module: not trained, not moved to checkpoints.
         self._encoder = [encoder]
         self.optim = optim
@@ -92,7 +104,7 @@ class RetrieverModule(L.LightningModule):
         self.noise = noise
         self.seed = seed
         self.settings = settings
-        self._retrieved: list[np.ndarray] = []
+        self._validated: list[Validation] = []
 
     def setup(self, stage: str) -> None:
         """Bring the frozen encoders to the device."""
@@ -107,13 +119,13 @@ class RetrieverModule(L.LightningModule):
         output: RetrieverOutput = self.retriever(features)
         return output
 
-    def _terms(self, batch: Batch, noise: bool) -> tuple[dict[str, Tensor], RetrieverOutput]:
+    def _terms(self, batch: Batch, noise: bool) -> tuple[dict[str, Tensor], RetrieverOutput, Matches]:
         phrases = self.phrase_table[batch.phrases]
         if noise:
             phrases = add_noise(phrases)
         output = self(batch)
-        terms, _ = self.criterion(output.logits, output.embeddings, phrases, batch.counts)
-        return terms, output
+        terms, matches = self.criterion(output.logits, output.embeddings, phrases, batch.counts)
+        return terms, output, matches
 
     def on_train_batch_start(self, batch: Batch, batch_idx: int) -> None:
         """Make noise and dropout a function of the seed and the step, so that a resumed run repeats them.
@@ -128,7 +140,7 @@ class RetrieverModule(L.LightningModule):
         Raises:
             RarrgError: A term is not finite.
         """
-        terms, _ = self._terms(batch, self.noise)
+        terms, _, _ = self._terms(batch, self.noise)
         for name, term in terms.items():
             if not torch.isfinite(term):
                 raise RarrgError(
@@ -146,29 +158,50 @@ class RetrieverModule(L.LightningModule):
         self.log("train/grad_norm", torch.stack(norms).norm())
 
     def validation_step(self, batch: Batch, batch_idx: int) -> None:
-        """Loss terms against clean phrase embeddings, and what the selected queries retrieve."""
-        terms, output = self._terms(batch, noise=False)
+        """Loss terms against clean phrase embeddings, and what the queries retrieve."""
+        terms, output, matches = self._terms(batch, noise=False)
         size = len(batch.counts)
         self.log("val/loss", self.criterion.total(terms), batch_size=size)
         self.log_dict({f"val/{name}": term for name, term in terms.items()}, batch_size=size)
-        self._retrieved += self._retrieve(output)
+        self._validated.append(self._observe(batch, output, matches))
 
     def predict_step(self, batch: Batch, batch_idx: int) -> list[np.ndarray]:
         """Rows of the store that each image retrieves."""
-        return self._retrieve(self(batch))
+        ids, _ = self._search(self(batch), self.threshold)
+        return [np.unique(row[row >= 0]) for row in ids]
 
-    def _retrieve(self, output: RetrieverOutput) -> list[np.ndarray]:
-        selected = select_queries(output.logits, self.threshold)
-        _, ids = self.store.search(output.embeddings[selected].float().cpu().numpy())
-        ends = selected.sum(dim=1).cumsum(dim=0).tolist()
-        return [np.unique(rows) for rows in np.split(ids[:, 0], ends[:-1])]
+    def _search(self, output: RetrieverOutput, threshold: float) -> tuple[np.ndarray, np.ndarray]:
+        """Id and cosine, ``[batch, queries]``, of the stored phrase nearest to each selected query; else -1 and 0."""
+        selected = select_queries(output.logits.cpu(), threshold).numpy()
+        ids, cosines = np.full(selected.shape, -1), np.zeros(selected.shape, np.float32)
+        found, nearest = self.store.search(output.embeddings.cpu().numpy()[selected])
+        ids[selected], cosines[selected] = nearest[:, 0], found[:, 0]
+        return ids, cosines
+
+    def _observe(self, batch: Batch, output: RetrieverOutput, matches: Matches) -> Validation:
+        # Down to where the sweep starts, with a margin for rounding: for a trained retriever that is a part of its
+        # queries, and the search costs most.
+        ids, similarities = self._search(output, 0.9 * min(THRESHOLDS[0], self.threshold))
+        cosines = torch.full(output.logits.shape, torch.nan, device=output.logits.device)
+        own = self.phrase_table[batch.phrases[matches.image, matches.phrase]]
+        cosines[matches.image, matches.query] = (own * output.embeddings[matches.image, matches.query]).sum(dim=1)
+        return Validation(
+            output.logits.float().cpu(),
+            cosines.cpu().numpy(),
+            np.where(ids < 0, -1, self._stored[ids]),
+            similarities,
+            [rows[:count].numpy() for rows, count in zip(batch.phrases.cpu(), batch.counts.tolist(), strict=True)],
+        )
 
     def on_validation_epoch_end(self) -> None:
-        """Log what betrays a collapse: distinct phrases over all images, and phrases an image."""
-        retrieved = self._retrieved
-        self._retrieved = []
-        self.log("val/distinct_phrases", float(len(np.unique(np.concatenate(retrieved)))), prog_bar=True)
-        self.log("val/phrases_per_image", sum(map(len, retrieved)) / len(retrieved), prog_bar=True)
+        """Log how queries select and retrieve; the figures that betray a collapse stand on the progress bar."""
+        self.validation = Validation.join(self._validated)
+        self._validated = []
+        found = {"matched_cosine": matched_cosine(self.validation)}
+        found |= figures(self.validation, self.phrases, self.threshold)
+        shown = ("distinct_phrases", "phrases_per_image", "findings_micro_f1")
+        for name, value in found.items():
+            self.log(f"val/{name}", value, prog_bar=name in shown)
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         """Keep the configuration with the weights, for whoever resumes from them."""

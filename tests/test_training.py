@@ -6,13 +6,18 @@ from pathlib import Path
 from typing import Any
 
 import lightning as L
+import numpy as np
 import pytest
 import torch
 
 from rarrg import training
 from rarrg.config import TrainConfig
+from rarrg.data.datamodule import Batch
 from rarrg.experiment import train
+from rarrg.losses.matching import Matches
+from rarrg.models.retriever import RetrieverOutput
 from rarrg.models.vision import FusedEncoder
+from rarrg.monitoring import THRESHOLDS, Validation
 from rarrg.training import RetrieverModule, warmup_cosine
 
 
@@ -138,3 +143,38 @@ def test_a_checkpoint_is_written_in_one_step(
     with pytest.raises(KeyboardInterrupt):
         training.LastCheckpoint(path, every=1).on_train_epoch_end(Torn(logger=False, accelerator="cpu"), None)
     assert path.read_text() == "whole"
+
+
+def test_validation_keeps_what_each_query_matched_and_retrieved(
+    one_epoch: TrainConfig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    observe = RetrieverModule._observe
+    seen: list[Validation] = []
+
+    def check(self: RetrieverModule, batch: Batch, output: RetrieverOutput, matches: Matches) -> Validation:
+        found = observe(self, batch, output, matches)
+        texts = {phrase.text for phrase in self.store.phrases}
+        stored = [row for row, text in enumerate(self.phrases.texts) if text in texts]
+        probabilities = torch.sigmoid(output.logits)
+        for image, query in np.ndindex(probabilities.shape):
+            if found.retrieved[image, query] >= 0:
+                cosines = self.phrase_table.numpy() @ output.embeddings[image, query].numpy()  # no autocast
+                assert found.similarities[image, query] == pytest.approx(float(cosines[stored].max()), abs=1e-5)
+                assert cosines[found.retrieved[image, query]] == pytest.approx(float(cosines[stored].max()), abs=1e-5)
+                assert self.phrases.texts[found.retrieved[image, query]] in texts
+            else:
+                assert probabilities[image, query] < THRESHOLDS[0]
+        for image, count in enumerate(batch.counts):
+            assert found.references[image].tolist() == batch.phrases[image, :count].tolist()
+        pairs = zip(matches.image.tolist(), matches.query.tolist(), matches.phrase.tolist(), strict=True)
+        expected = torch.full(probabilities.shape, torch.nan)
+        for image, query, phrase in pairs:
+            own = self.phrase_table[batch.phrases[image, phrase]]
+            expected[image, query] = (own * output.embeddings[image, query]).sum()
+        assert found.cosines == pytest.approx(expected.numpy(), abs=1e-5, nan_ok=True)
+        seen.append(found)
+        return found
+
+    monkeypatch.setattr(RetrieverModule, "_observe", check)
+    train(one_epoch)
+    assert sum(len(found.references) for found in seen) == 2 * 6  # after the epoch, and of the kept weights

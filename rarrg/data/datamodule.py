@@ -13,7 +13,7 @@ from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
 from rarrg.config import DataConfig
-from rarrg.data.sampling import ResumableLoader, StepwiseBatches, rarity_weights
+from rarrg.data.sampling import ResumableLoader, StepwiseBatches
 from rarrg.data.studies import Example
 
 Reader = Callable[[Path], tuple[Tensor, ...]]
@@ -75,7 +75,8 @@ class PhraseDataModule(L.LightningDataModule):
         val: Validation images, each with at least one phrase.
         phrase_ids: Phrase -> row of the phrase table.
         reader: Reads an image's tensors.
-        config: Batch size, workers and balance.
+        config: Batch size and workers.
+        weights: Sampling weights of the training images, ``[images]``; None draws each once an epoch.
         seed: Seed of the order of images.
         limit_batches: Most batches an epoch; None takes all.
     """
@@ -87,6 +88,7 @@ class PhraseDataModule(L.LightningDataModule):
         phrase_ids: Mapping[str, int],
         reader: Reader,
         config: DataConfig,
+        weights: Tensor | None,
         seed: int,
         limit_batches: int | None,
     ) -> None:
@@ -95,6 +97,7 @@ class PhraseDataModule(L.LightningDataModule):
         self.val = ExampleDataset(val, phrase_ids, reader)
         self.reader = reader
         self.config = config
+        self.weights = weights
         self.seed = seed
         self.limit_batches = limit_batches
 
@@ -104,13 +107,12 @@ class PhraseDataModule(L.LightningDataModule):
         return len(self._batches())
 
     def _batches(self) -> StepwiseBatches:
-        balance = self.config.balance
         return StepwiseBatches(
             len(self.train),
             self.config.batch_size,
             self.seed,
             lambda: self.trainer.global_step if self.trainer is not None else 0,
-            rarity_weights(self.train.examples, balance) if balance > 0 else None,
+            self.weights,
             self.limit_batches,
         )
 

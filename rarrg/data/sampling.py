@@ -2,35 +2,31 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.utils.data import DataLoader, Sampler
 
-from rarrg.data.studies import Example
 
+def rarity_weights(labels: np.ndarray, exponent: float) -> Tensor:
+    """Sampling weights that draw images with rare findings more often.
 
-def rarity_weights(examples: Sequence[Example], exponent: float) -> Tensor:
-    """Sampling weights that draw images with rare phrases more often.
-
-    The weight of an image is the mean over its phrases of ``count(phrase) ** -exponent``, where the count is the number
-    of images that have the phrase.
+    The weight of an image is the largest ``count(finding) ** -exponent`` of its findings; no finding at all counts as
+    one more finding. With exponent 1 every finding is drawn about equally often.
 
     Args:
-        examples: Training images; each has at least one phrase.
+        labels: Findings of each training image, bool ``[images, findings]``.
         exponent: 0 gives equal weights.
 
     Returns:
         ``[images]``, float64, mean 1.
     """
-    counts = Counter(phrase for example in examples for phrase in set(example.phrases))
-    weights = torch.tensor(
-        [sum(counts[phrase] ** -exponent for phrase in example.phrases) / len(example.phrases) for example in examples],
-        dtype=torch.float64,
-    )
+    labels = np.concatenate([labels, ~labels.any(axis=1, keepdims=True)], axis=1)
+    rarity = labels.sum(axis=0).clip(min=1) ** -float(exponent)
+    weights = torch.from_numpy((labels * rarity).max(axis=1))
     return weights / weights.mean()
 
 

@@ -21,7 +21,7 @@ def read(path: Path) -> tuple[torch.Tensor, ...]:
 
 
 def module(train: list[Example], limit: int | None = None) -> PhraseDataModule:
-    return PhraseDataModule(train, train[:1], IDS, read, DataConfig(batch_size=2), 0, limit)
+    return PhraseDataModule(train, train[:1], IDS, read, DataConfig(batch_size=2), None, 0, limit)
 
 
 def test_a_batch_pads_phrases_and_counts_them() -> None:

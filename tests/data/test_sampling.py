@@ -1,29 +1,30 @@
 from __future__ import annotations
 
-from pathlib import Path
-
+import numpy as np
 import pytest
 import torch
 
 from rarrg.data.sampling import StepwiseBatches, rarity_weights
-from rarrg.data.studies import Example
-from rarrg.types import View
-
-
-def example(*phrases: str) -> Example:
-    return Example(View(Path("x.png"), "frontal", "x"), "s", phrases)
 
 
 def test_rarity_weights_by_hand() -> None:
-    examples = [example("a"), example("a"), example("a"), example("a", "b")]
-    # counts: a 4, b 1; with exponent 1: 1/4, 1/4, 1/4, (1/4 + 1)/2 = 5/8; mean 11/32
-    expected = torch.tensor([8, 8, 8, 20], dtype=torch.float64) / 11
-    torch.testing.assert_close(rarity_weights(examples, 1.0), expected)
+    labels = np.array([[0, 0], [0, 0], [1, 0], [1, 0], [1, 0], [1, 1]], dtype=bool)
+    # counts: first 4, second 1, neither 2; with exponent 1 the largest: 1/2, 1/2, 1/4, 1/4, 1/4, 1; mean 2.75/6
+    expected = torch.tensor([0.5, 0.5, 0.25, 0.25, 0.25, 1], dtype=torch.float64) * 6 / 2.75
+    torch.testing.assert_close(rarity_weights(labels, 1.0), expected)
+    torch.testing.assert_close(rarity_weights(labels, 0.0), torch.ones(6, dtype=torch.float64))
 
 
-def test_a_phrase_said_twice_of_an_image_counts_one_image() -> None:
-    weights = rarity_weights([example("a", "a"), example("b")], 1.0)
-    assert weights[0] == weights[1]
+def test_with_exponent_one_every_finding_is_drawn_as_often_as_every_other() -> None:
+    labels = np.eye(4, 3, dtype=bool).repeat([400, 30, 2, 90], axis=0)
+    weights = rarity_weights(labels, 1.0)
+    shares = [weights[labels[:, finding]].sum() for finding in range(3)] + [weights[~labels.any(axis=1)].sum()]
+    torch.testing.assert_close(torch.stack(shares), torch.full((4,), 522 / 4, dtype=torch.float64))
+
+
+def test_a_finding_that_no_image_has_does_no_harm() -> None:
+    labels = np.array([[1, 0], [0, 0]], dtype=bool)
+    assert torch.isfinite(rarity_weights(labels, 0.5)).all()
 
 
 @pytest.mark.parametrize("weights", [None, torch.rand(23, dtype=torch.float64, generator=torch.Generator())])

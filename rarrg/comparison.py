@@ -1,0 +1,207 @@
+"""The systems that a model is compared with, on the same images, encoders and training studies.
+
+``frequent``: the most frequent phrases, for everyone. ``nearest``: the phrases of the nearest training image.
+``sentences``: the same model, trained on whole sentences of the findings. ``parity``: the paper's losses as printed.
+``probe``: a linear probe of the findings on the pooled features.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import numpy as np
+import torch
+import yaml
+from tqdm.auto import tqdm
+
+from rarrg.artifacts import MANIFEST, write_jsonl
+from rarrg.baselines import LinearProbe, average_by_study, choose_thresholds, frequent_phrases, nearest_phrases
+from rarrg.config import TrainConfig
+from rarrg.data.evaluation_set import SCOPES, EvaluationSet, Scope, evaluation_set
+from rarrg.data.features import FeatureCache
+from rarrg.data.studies import read_studies
+from rarrg.experiment import train
+from rarrg.extract.rules import extract_phrases
+from rarrg.extract.sentences import sentences
+from rarrg.extract.spelling import MARK
+from rarrg.metrics.findings import positive_findings
+from rarrg.metrics.systems import SystemOutput
+from rarrg.pipeline import ReportGenerator, Retrieval
+from rarrg.preparation import Prepared, prepare
+from rarrg.types import View
+
+log = logging.getLogger(__name__)
+
+BASELINES = ("frequent", "nearest", "sentences", "parity", "probe")
+BATCH = 64
+
+Outputs = dict[Scope, SystemOutput]
+
+
+def retrieve(generator: ReportGenerator, views: Sequence[View], cache: Path) -> list[Retrieval]:
+    """What a model retrieves for each image, from cached features; those that the cache lacks are computed.
+
+    Args:
+        generator: The model.
+        views: Readable images.
+        cache: Folder of caches.
+    """
+    features = FeatureCache(cache, generator.encoder)
+    features.build(views, generator.device)
+    found: list[Retrieval] = []
+    for start in tqdm(range(0, len(views), BATCH), desc="retrieving phrases", unit="batch"):
+        batch = torch.stack([features.read(view.path).float() for view in views[start : start + BATCH]])
+        found += generator.retrieve_features(batch)
+    return found
+
+
+def spoken(
+    evaluated: EvaluationSet,
+    images: Sequence[Sequence[str]],
+    phrases_of: Callable[[Sequence[str]], Sequence[str]] = tuple,
+) -> Outputs:
+    """What a system says of each study and view, from what it says of each image.
+
+    Args:
+        evaluated: The studies.
+        images: Phrases or sentences of each image.
+        phrases_of: Turns what is said into key phrases.
+    """
+    outputs: Outputs = {}
+    for scope in SCOPES:
+        said = [
+            tuple(dict.fromkeys(text for image in members for text in images[image]))
+            for _, members in evaluated.members[scope]
+        ]
+        findings = positive_findings([". ".join(texts) for texts in said])
+        outputs[scope] = SystemOutput(findings, [tuple(phrases_of(texts)) for texts in said])
+    return outputs
+
+
+def baseline_outputs(
+    evaluated: EvaluationSet, config: TrainConfig, parity: TrainConfig, device: torch.device
+) -> dict[str, Outputs]:
+    """Fit the baselines, or take up those fitted before, and run them.
+
+    The two that are trained become model folders ``sentences`` and ``parity`` in ``config.out``, which later calls with
+    the same configuration take up again.
+
+    Args:
+        evaluated: The studies to run them on.
+        config: What the model was trained with; ``out`` is the folder of the baselines.
+        parity: The configuration with the paper's losses, for the same studies.
+        device: Where networks run.
+
+    Returns:
+        The outputs of each of ``BASELINES``.
+
+    Raises:
+        RarrgError: Data or encoders are missing.
+    """
+    folder, cache = Path(config.out), Path(config.data.cache)
+    prepared = prepare(config, device)
+    assert prepared.cache is not None
+    prepared.cache.build(evaluated.views, device)
+    by_study = {example.study_id: example.phrases for example in prepared.splits["train"]}
+    frequent = frequent_phrases(list(by_study.values()))
+    train_features = pooled(prepared.cache, [example.view for example in prepared.splits["train"]])
+    features = pooled(prepared.cache, evaluated.views)
+    nearest = nearest_phrases(train_features, [example.phrases for example in prepared.splits["train"]], features)
+
+    whole = dataclasses.replace(
+        config,
+        out=str(folder / "sentences"),
+        data=dataclasses.replace(config.data, phrases=str(_write_sentences(config, folder / "sentences.jsonl"))),
+    )
+    paper = dataclasses.replace(parity, out=str(folder / "parity"))
+    said = {
+        name: [
+            [phrase.text for phrase in found.phrases]
+            for found in retrieve(_trained(run, device), evaluated.views, cache)
+        ]
+        for name, run in (("sentences", whole), ("parity", paper))
+    }
+    return {
+        "frequent": spoken(evaluated, [frequent] * len(evaluated.views)),
+        "nearest": spoken(evaluated, nearest),
+        "sentences": spoken(evaluated, said["sentences"], lambda texts: extract_phrases(". ".join(texts))),
+        "parity": spoken(evaluated, said["parity"]),
+        "probe": _probe(evaluated, features, train_features, prepared, config),
+    }
+
+
+def pooled(cache: FeatureCache, views: Sequence[View]) -> np.ndarray:
+    """Mean of each image's feature map, float32 ``[images, channels]``."""
+    return np.stack([cache.read(view.path).float().flatten(1).mean(dim=1).numpy() for view in views])
+
+
+def _write_sentences(config: TrainConfig, path: Path) -> Path:
+    """Whole sentences of the findings as key phrases; those with a de-identification mark are left out."""
+    studies = [study for study in read_studies(config.data, config.seed) if study.findings]
+    rows = (
+        {
+            "study_id": study.id,
+            "key_phrases": [text for text in dict.fromkeys(sentences(study.findings)) if MARK not in text],
+        }
+        for study in studies
+    )
+    write_jsonl(path, rows)
+    return path
+
+
+def _trained(config: TrainConfig, device: torch.device) -> ReportGenerator:
+    folder = Path(config.out)
+    before = folder / "train.yaml"
+    same = before.is_file() and yaml.safe_load(before.read_text(encoding="utf-8")) == dataclasses.asdict(config)
+    if same and (folder / MANIFEST).is_file():
+        log.info("%s: taken up as trained before", folder)
+    else:
+        log.info("%s: training", folder)
+        train(config)
+    return ReportGenerator.from_pretrained(folder, device=str(device))
+
+
+def _probe(
+    evaluated: EvaluationSet,
+    features: np.ndarray,
+    train_features: np.ndarray,
+    prepared: Prepared,
+    config: TrainConfig,
+) -> Outputs:
+    """The probe trains on images; its thresholds are chosen for each scope on validation studies seen the same way."""
+    assert prepared.cache is not None
+    studies = {study.id: study for study in read_studies(config.data, config.seed)}
+    readable = {example.view.image_id for example in prepared.splits["val"]}
+    val = evaluation_set(
+        [study for study in studies.values() if study.split == "val" and study.findings],
+        {view.image_id for study in studies.values() for view in study.views} - readable,
+    )
+    ids = [example.study_id for example in prepared.splits["train"]]
+    of_study = dict(zip(studies, positive_findings([study.findings for study in studies.values()]), strict=True))
+    train_labels = np.stack([of_study[study] for study in ids])
+    val_features = pooled(prepared.cache, val.views)
+    of_image = np.zeros(len(val.views), dtype=np.int64)
+    for study, members in val.members["study"]:
+        of_image[list(members)] = study
+    val_labels = np.stack([of_study[study.id] for study in val.studies])
+    probe = LinearProbe.fit(train_features, train_labels, val_features, val_labels[of_image])
+
+    outputs: Outputs = {}
+    for scope in SCOPES:
+        chosen = choose_thresholds(
+            _scoped(val, scope, probe.predict_proba(val_features)),
+            val_labels[[study for study, _ in val.members[scope]]],
+        )
+        outputs[scope] = SystemOutput(_scoped(evaluated, scope, probe.predict_proba(features)) >= chosen, None)
+    return outputs
+
+
+def _scoped(evaluated: EvaluationSet, scope: Scope, values: np.ndarray) -> np.ndarray:
+    """Average of what the images of each study of a scope got, ``[studies, k]``."""
+    members = [images for _, images in evaluated.members[scope]]
+    rows = np.concatenate([np.asarray(images) for images in members])
+    index = np.repeat(np.arange(len(members)), [len(images) for images in members])
+    return average_by_study(values[rows], index)

@@ -1,0 +1,309 @@
+"""What ``rarrg evaluate`` does: a trained model on studies it has not seen, alone or beside its baselines.
+
+The output folder gets ``metrics.json`` (study level), ``metrics.csv`` (study level and per view), ``findings.csv`` (the
+confusion of each finding), ``predictions.jsonl`` (what was said of each study), ``skipped.csv`` and, with baselines,
+``leads.csv`` (the model minus each other system).
+"""
+
+from __future__ import annotations
+
+import csv
+import dataclasses
+import logging
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from rarrg.artifacts import atomic_write, write_json, write_jsonl
+from rarrg.comparison import Outputs, baseline_outputs, retrieve, spoken
+from rarrg.config import TrainConfig
+from rarrg.data.evaluation_set import SCOPES, EvaluationSet, evaluation_set
+from rarrg.data.screening import screen_images, write_skipped
+from rarrg.data.studies import read_studies
+from rarrg.errors import RarrgError
+from rarrg.extract.stage import extract_with_rules, read_key_phrases, with_key_phrases
+from rarrg.metrics.bootstrap import Estimate, resampling_weights
+from rarrg.metrics.classification import per_label
+from rarrg.metrics.findings import OBSERVATIONS, positive_findings
+from rarrg.metrics.systems import COUNTS, MEASURES, SystemOutput, lead, measure
+from rarrg.models.model_folder import model_folder, read_model
+from rarrg.models.text import embed_phrases, load_text_encoder
+from rarrg.pipeline import ReportGenerator, Retrieval
+from rarrg.types import Split
+
+log = logging.getLogger(__name__)
+
+OURS = "ours"
+LABELS = OBSERVATIONS[:-1]
+
+Results = dict[str, dict[str, dict[str, Estimate | None]]]
+"""Scope -> system -> measure -> estimate."""
+
+
+@dataclass(frozen=True)
+class EvaluationData:
+    """The studies to evaluate on.
+
+    Args:
+        root: Folder of the data set.
+        source: iu_xray, mimic_cxr or phantom; null takes the source that the model was trained on.
+        phrases: JSONL of reference key phrases; null runs the rule-based extractor on the findings.
+        cache: Folder of cached features.
+        max_bad_images: Share of unreadable images above which the run stops; below it they are listed in skipped.csv.
+    """
+
+    root: str | None = None
+    source: Literal["iu_xray", "mimic_cxr", "phantom"] | None = None
+    phrases: Path | None = None
+    cache: str = "runs/cache"
+    max_bad_images: float = 0.01
+
+
+@dataclass(frozen=True)
+class TrainingData:
+    """The studies that the model was trained on, which the baselines need.
+
+    Args:
+        root: Their folder; null takes the one the model was trained from.
+    """
+
+    root: str | None = None
+
+
+@dataclass(frozen=True)
+class EvaluateOptions:
+    """What to evaluate, and where the results go.
+
+    Args:
+        model: Model folder.
+        data: The studies to evaluate on.
+        train: The studies that the model was trained on.
+        split: Split to evaluate on.
+        baselines: Compare with frequent phrases, the nearest training image, a model of whole sentences, the paper's
+            losses as printed, and a linear probe. The two models are trained once and kept in MODEL/baselines.
+        parity: Configuration with the paper's losses.
+        out: Folder of the results; null takes MODEL/evaluation.
+        threshold: Selection probability in (0, 1); null takes the model's.
+        device: auto (a GPU if there is one), cpu, cuda or cuda:INDEX.
+        draws: Bootstrap resamples of the studies.
+        seed: Seed of the resamples.
+    """
+
+    model: Path = Path("runs/iu_xray")
+    data: EvaluationData = field(default_factory=EvaluationData)
+    train: TrainingData = field(default_factory=TrainingData)
+    split: Split = "test"
+    baselines: bool = False
+    parity: str = "ablation/iu_xray_parity.yaml"
+    out: Path | None = None
+    threshold: float | None = None
+    device: str = "auto"
+    draws: int = 1000
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.draws < 1:
+            raise RarrgError(f"draws: must be at least 1, got {self.draws}")
+
+
+def evaluate(
+    options: EvaluateOptions, read_config: Callable[[Sequence[str]], TrainConfig], say: Callable[[str], None]
+) -> Results:
+    """Run the ``evaluate`` command.
+
+    Args:
+        options: What the user asked for.
+        read_config: Reads a training configuration from words of the command line.
+        say: Takes each line meant for the user.
+
+    Returns:
+        The measured figures, as they were written.
+
+    Raises:
+        RarrgError: Model, data or configuration are missing or do not fit, or no study of the split has findings.
+    """
+    folder = model_folder(options.model)
+    _, info = read_model(folder)
+    trained = read_config([f"--config={folder / 'train.yaml'}"])
+    out = options.out or folder / "evaluation"
+    cache = Path(options.data.cache)
+    generator = ReportGenerator.from_pretrained(folder, threshold=options.threshold, device=options.device)
+    evaluated = _evaluation_set(options, trained, out)
+
+    found = retrieve(generator, evaluated.views, cache)
+    systems = {OURS: spoken(evaluated, [[phrase.text for phrase in image.phrases] for image in found])}
+    if options.baselines:
+        config = _baseline_config(trained, options, folder / "baselines")
+        words = [f"--data.root={config.data.root}", f"--data.cache={cache}", f"--seed={config.seed}"]
+        parity = read_config([f"--config={options.parity}", *words, "--log.wandb=disabled"])
+        systems |= baseline_outputs(evaluated, config, parity, generator.device)
+    reference = _reference(evaluated)
+
+    encoder = load_text_encoder(info.text["encoder"], info.text["revision"])
+    texts = sorted(_phrases([reference, *systems.values()]))
+    embeddings = dict(zip(texts, embed_phrases(encoder, texts, cache / "phrases").numpy(), strict=True))
+    results: Results = {}
+    leads: list[dict[str, Any]] = []
+    for scope in SCOPES:
+        studies = len(evaluated.members[scope])
+        if not studies:
+            continue
+        weights = resampling_weights(studies, options.draws, options.seed)
+        truth = reference[scope]
+        results[scope] = {name: measure(said[scope], truth, embeddings, weights) for name, said in systems.items()}
+        for name, said in systems.items():
+            if name != OURS:
+                ahead = lead(systems[OURS][scope], said[scope], truth, weights)
+                leads += [{"scope": scope, "over": name, "measure": key, **ahead[key]._asdict()} for key in ahead]
+        say(f"\n{scope}: {studies} studies")
+        for line in as_table(results[scope]):
+            say(line)
+
+    _write(out, results, leads, _confusions(systems, reference))
+    write_jsonl(out / "predictions.jsonl", _predictions(evaluated, found, systems[OURS], reference))
+    say(f"\nthreshold {generator.threshold:g}; written to {out}")
+    return results
+
+
+def as_table(measured: Mapping[str, Mapping[str, Estimate | None]]) -> list[str]:
+    """Lines of a table, a system a line: each measure with its interval.
+
+    Args:
+        measured: System -> measure -> estimate.
+    """
+    head = ["", *(name.removeprefix("findings_").replace("_", " ") for name in MEASURES)]
+    rows = [head, *([name, *(_cell(key, values[key]) for key in MEASURES)] for name, values in measured.items())]
+    widths = [max(len(row[column]) for row in rows) for column in range(len(head))]
+    return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+
+
+def _cell(name: str, value: Estimate | None) -> str:
+    if value is None:
+        return "-"
+    if name in COUNTS:
+        return f"{value.value:.0f}"
+    return f"{value.value:.3f} [{value.low:.3f}, {value.high:.3f}]"
+
+
+def _baseline_config(trained: TrainConfig, options: EvaluateOptions, folder: Path) -> TrainConfig:
+    data = dataclasses.replace(
+        trained.data, root=options.train.root or trained.data.root, cache=options.data.cache, cache_features=True
+    )
+    return dataclasses.replace(
+        trained, out=str(folder), data=data, log=dataclasses.replace(trained.log, wandb="disabled")
+    )
+
+
+def _evaluation_set(options: EvaluateOptions, trained: TrainConfig, out: Path) -> EvaluationSet:
+    """Studies with findings, their reference phrases, and which of their images can be read."""
+    data = dataclasses.replace(
+        trained.data,
+        source=options.data.source or trained.data.source,
+        root=options.data.root or trained.data.root,
+        cache=options.data.cache,
+    )
+    split = [study for study in read_studies(data, trained.seed) if study.split == options.split]
+    studies = [study for study in split if study.findings]
+    if not studies:
+        raise RarrgError(f"data.root: {data.root} has {len(split)} {options.split} studies, none of them with findings")
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise RarrgError(f"--out {out}: cannot be written ({error.strerror})") from error
+    phrases = options.data.phrases
+    if phrases is None:
+        phrases = out / "key_phrases.jsonl"
+        extract_with_rules(studies, phrases)
+    studies = with_key_phrases(studies, read_key_phrases(phrases))
+    views = [view for study in studies for view in study.views]
+    faults = screen_images(views, Path(data.cache) / "screened.jsonl")
+    write_skipped(out / "skipped.csv", views, faults, options.data.max_bad_images)
+    evaluated = evaluation_set(studies, faults)
+    if not evaluated.studies:
+        raise RarrgError(f"data.root: no {options.split} study has a readable frontal or lateral image")
+    log.info(
+        "%d of %d %s studies: %d have no findings, %d no readable frontal or lateral image",
+        len(evaluated.studies),
+        len(split),
+        options.split,
+        len(split) - len(studies),
+        len(studies) - len(evaluated.studies),
+    )
+    return evaluated
+
+
+def _reference(evaluated: EvaluationSet) -> Outputs:
+    """What the reports say: findings of the whole text, and its key phrases."""
+    findings = positive_findings([study.findings for study in evaluated.studies])
+    outputs: Outputs = {}
+    for scope in SCOPES:
+        rows = [study for study, _ in evaluated.members[scope]]
+        outputs[scope] = SystemOutput(findings[rows], [evaluated.studies[row].key_phrases for row in rows])
+    return outputs
+
+
+def _phrases(systems: Sequence[Outputs]) -> set[str]:
+    return {
+        phrase for outputs in systems for output in outputs.values() for said in output.phrases or () for phrase in said
+    }
+
+
+def _confusions(systems: Mapping[str, Outputs], reference: Outputs) -> list[dict[str, Any]]:
+    return [
+        {"scope": scope, "system": name, **dataclasses.asdict(score)}
+        for scope in SCOPES
+        for name, outputs in systems.items()
+        for score in per_label(reference[scope].findings, outputs[scope].findings, LABELS)
+    ]
+
+
+def _predictions(
+    evaluated: EvaluationSet, found: Sequence[Retrieval], ours: Outputs, reference: Outputs
+) -> Iterator[dict[str, Any]]:
+    for row, (index, images) in enumerate(evaluated.members["study"]):
+        study = evaluated.studies[index]
+        yield {
+            "study_id": study.id,
+            "images": {evaluated.views[image].position: str(evaluated.views[image].path) for image in images},
+            "reference": list(study.key_phrases),
+            "retrieved": {
+                evaluated.views[image].position: [dataclasses.asdict(phrase) for phrase in found[image].phrases]
+                for image in images
+            },
+            "reference_findings": _named(reference["study"].findings[row]),
+            "findings": _named(ours["study"].findings[row]),
+        }
+
+
+def _named(findings: np.ndarray) -> list[str]:
+    return [label for label, positive in zip(LABELS, findings, strict=True) if positive]
+
+
+def _write(out: Path, results: Results, leads: Sequence[dict[str, Any]], confusions: Sequence[dict[str, Any]]) -> None:
+    def plain(value: Estimate | None) -> dict[str, float | None]:
+        return dict.fromkeys(Estimate._fields) if value is None else value._asdict()
+
+    write_json(
+        out / "metrics.json",
+        {system: {name: plain(value) for name, value in values.items()} for system, values in results["study"].items()},
+    )
+    rows = [
+        {"scope": scope, "system": system, "measure": name, **plain(value)}
+        for scope, measured in results.items()
+        for system, values in measured.items()
+        for name, value in values.items()
+    ]
+    _write_rows(out / "metrics.csv", rows)
+    _write_rows(out / "findings.csv", confusions)
+    if leads:
+        _write_rows(out / "leads.csv", leads)
+
+
+def _write_rows(path: Path, rows: Sequence[dict[str, Any]]) -> None:
+    with atomic_write(path) as temporary, temporary.open("w", encoding="utf-8", newline="") as file:
+        table = csv.DictWriter(file, list(rows[0]))
+        table.writeheader()
+        table.writerows(rows)

@@ -1,0 +1,1 @@
+"""Measures of texts, labels and phrases, as pure functions on strings and arrays."""

@@ -1,0 +1,111 @@
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+import torch
+
+from rarrg import monitoring
+from rarrg.metrics.findings import positive_findings
+from rarrg.monitoring import PhraseTable, Validation, figures, matched_cosine, query_usage, sweep
+
+NONE = np.nan
+
+
+@pytest.fixture
+def table() -> PhraseTable:
+    embeddings = np.array([[1, 0], [0, 1], [0, -1], [0.96, 0.28]], dtype=np.float32)
+    findings = np.array([[1, 0], [0, 1], [0, 1], [1, 1]], dtype=bool)
+    return PhraseTable(["a", "b", "c", "d"], embeddings, findings)
+
+
+@pytest.fixture
+def validation() -> Validation:
+    """Two images of three queries; no query of the second passes 0.4."""
+    return Validation(
+        logits=torch.logit(torch.tensor([[0.9, 0.6, 0.1], [0.3, 0.2, 0.1]])),
+        cosines=np.array([[0.5, NONE, 0.3], [NONE, 0.7, NONE]], dtype=np.float32),
+        retrieved=np.array([[0, 0, 1], [2, 1, 3]]),
+        similarities=np.ones((2, 3), dtype=np.float32),
+        references=[np.array([0, 3]), np.array([1])],
+    )
+
+
+def test_figures_by_hand(validation: Validation, table: PhraseTable) -> None:
+    assert matched_cosine(validation) == pytest.approx(0.5)
+    # The first image retrieves a twice, the second c by its most probable query, which is no selected one.
+    assert figures(validation, table, 0.4) == pytest.approx(
+        {
+            "selection_precision": 1 / 2,
+            "selection_recall": 1 / 3,
+            "selection_f1": 2 / 5,
+            "phrases_per_image": 1,
+            "phrase_precision": 1 / 2,
+            "phrase_recall": 2 / 3,
+            "findings_micro_f1": 4 / 5,
+            "findings_macro_f1": (1 + 2 / 3) / 2,
+            "distinct_phrases": 2,
+            "distinct_reports": 2,
+        }
+    )
+
+
+def test_nothing_selected_is_0_and_each_image_still_retrieves_one(validation: Validation, table: PhraseTable) -> None:
+    found = figures(validation, table, 0.95)
+    assert [found[f"selection_{name}"] for name in ("precision", "recall", "f1")] == [0, 0, 0]
+    assert found["phrases_per_image"] == 1
+
+
+def test_the_same_phrases_for_every_image_are_one_report(validation: Validation, table: PhraseTable) -> None:
+    collapsed = dataclasses.replace(validation, retrieved=np.array([[0, 1, 0], [1, 0, 1]]))
+    found = figures(collapsed, table, 0.05)
+    assert (found["distinct_phrases"], found["distinct_reports"]) == (2, 1)
+
+
+def test_the_sweep_has_the_figures_of_each_threshold(validation: Validation, table: PhraseTable) -> None:
+    rows = sweep(validation, table)
+    assert [row["threshold"] for row in rows] == pytest.approx(np.arange(0.05, 0.96, 0.05))
+    assert {"threshold": 0.4} | figures(validation, table, 0.4) == rows[7]
+    assert [row["phrases_per_image"] for row in rows[:3:2]] == [2.5, 1.5]  # a b and b c d, then a and b c
+
+
+def test_use_of_queries_by_hand(validation: Validation) -> None:
+    assert query_usage(validation, 0.4) == [
+        {"query": 0, "selected": 1.0, "distinct_phrases": 2},
+        {"query": 1, "selected": 0.5, "distinct_phrases": 1},
+        {"query": 2, "selected": 0.0, "distinct_phrases": 0},
+    ]
+
+
+def test_a_phrase_that_was_not_looked_up_is_refused(validation: Validation, table: PhraseTable) -> None:
+    partly = dataclasses.replace(validation, retrieved=np.array([[0, 0, -1], [2, -1, -1]]))
+    assert figures(partly, table, 0.4) == figures(validation, table, 0.4)
+    with pytest.raises(ValueError, match=r"as low as 0\.05"):
+        figures(partly, table, 0.05)
+
+
+def test_batches_join_in_their_order(validation: Validation, table: PhraseTable) -> None:
+    parts = [
+        Validation(
+            validation.logits[[i]],
+            validation.cosines[[i]],
+            validation.retrieved[[i]],
+            validation.similarities[[i]],
+            [validation.references[i]],
+        )
+        for i in range(2)
+    ]
+    joined = Validation.join(parts)
+    assert figures(joined, table, 0.4) == figures(validation, table, 0.4)
+    assert [rows.tolist() for rows in joined.references] == [[0, 3], [1]]
+
+
+def test_phrases_are_labelled_in_their_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    texts = ["cardiomegaly", "no pleural effusion", "left pleural effusion", "displaced rib fracture", "clear lungs"]
+    monkeypatch.setattr(monitoring, "LABELLED_AT_ONCE", 2)
+    table = PhraseTable.of(texts, np.eye(5, dtype=np.float32))
+    assert np.array_equal(table.findings, positive_findings(texts))
+    assert table.findings.any(axis=1).tolist() == [True, False, True, True, False]
+    merged = table.findings_of([np.array([0, 1]), np.array([1, 4]), np.array([2, 3])])
+    assert merged.sum(axis=1).tolist() == [1, 0, 2]
