@@ -1,4 +1,4 @@
-"""The command line: ``rarrg train``, ``rarrg infer``, ``rarrg demo``. Heavy imports stay inside the commands."""
+"""The command line: ``rarrg train``, ``infer``, ``evaluate``, ``demo``. Heavy imports stay inside the commands."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import sys
 import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from jsonargparse import ActionConfigFile, ArgumentError, ArgumentParser
 
@@ -18,6 +18,9 @@ from rarrg import __version__
 from rarrg.config import TrainConfig
 from rarrg.errors import RarrgError
 from rarrg.memory import keep_freed_memory
+
+if TYPE_CHECKING:
+    from rarrg.evaluation import EvaluateOptions
 
 USAGE = f"""rarrg {__version__}: chest X-ray reports by phrase retrieval
 
@@ -163,14 +166,34 @@ def _infer(argv: Sequence[str], prog: str) -> int:
     return infer(InferOptions(**_parse(parser, argv)))
 
 
-def _evaluate(argv: Sequence[str], prog: str) -> int:
-    from rarrg.evaluation import EvaluateOptions, evaluate
+def parse_evaluate(argv: Sequence[str], prog: str = "rarrg evaluate") -> EvaluateOptions:
+    """Read the options of ``rarrg evaluate``; ``--baselines`` without a value means true.
+
+    Args:
+        argv: Words after the command.
+        prog: Name shown in the help.
+
+    Raises:
+        RarrgError: An unknown key, or a value of another type or out of range.
+    """
+    from rarrg.evaluation import EvaluateOptions
 
     parser = ArgumentParser(
         prog=prog, description="Measure a model on unseen studies.", exit_on_error=False, allow_abbrev=False
     )
     parser.add_class_arguments(EvaluateOptions, fail_untyped=True)
-    options = EvaluateOptions(**_parse(parser, argv))
+    words = [
+        "--baselines=true" if word == "--baselines" and after.startswith("-") else word
+        for word, after in zip(argv, [*argv[1:], "--"], strict=False)
+    ]
+    return EvaluateOptions(**_parse(parser, words))
+
+
+def _evaluate(argv: Sequence[str], prog: str) -> int:
+    options = parse_evaluate(argv, prog)
+
+    from rarrg.evaluation import evaluate
+
     _quiet_lightning()
     evaluate(options, lambda words: parse_train(words)[0], print)
     return 0

@@ -110,11 +110,11 @@ class Dashboard(Callback):
             if isinstance(logger, WandbLogger):
                 panels = _charts(swept, usage)
                 if self._shown:
-                    panels["val/images"] = self._table(validation, phrases, pl_module.threshold)
+                    panels["val/images"] = self._image_table(validation, phrases, pl_module.threshold)
                 # The step that Lightning gives this validation's figures.
                 logger.log_metrics(panels, step=trainer.global_step - 1)
 
-    def _table(self, validation: Validation, phrases: PhraseTable, threshold: float) -> wandb.Table:
+    def _image_table(self, validation: Validation, phrases: PhraseTable, threshold: float) -> wandb.Table:
         chosen = validation.retrieves(threshold)
         probabilities = validation.logits.sigmoid().numpy()
         table = wandb.Table(columns=["image", "image_id", "view", "reference phrases", "retrieved phrases"])

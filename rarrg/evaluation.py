@@ -83,7 +83,8 @@ class EvaluateOptions:
         train: The studies that the model was trained on.
         split: Split to evaluate on.
         baselines: Compare with frequent phrases, the nearest training image, a model of whole sentences, the paper's
-            losses as printed, and a linear probe. The two models are trained once and kept in MODEL/baselines.
+            losses as printed, and a linear probe. The two models are trained once and kept in MODEL/baselines. On the
+            command line --baselines alone means true.
         parity: Configuration with the paper's losses.
         out: Folder of the results; null takes MODEL/evaluation.
         threshold: Selection probability in (0, 1); null takes the model's.

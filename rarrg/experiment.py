@@ -11,9 +11,8 @@ from __future__ import annotations
 import dataclasses
 import json
 import logging
-import pickle
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -39,25 +38,13 @@ from rarrg.metrics.findings import positive_findings
 from rarrg.models.retriever import ModelInfo, PhraseRetriever
 from rarrg.monitoring import choose_threshold
 from rarrg.preparation import channel_statistics, prepare
-from rarrg.training import SETTINGS, LastCheckpoint, ProgressBar, RetrieverModule
+from rarrg.resuming import find_checkpoint, load_checkpoint
+from rarrg.training import LastCheckpoint, ProgressBar, RetrieverModule
 
 log = logging.getLogger(__name__)
 
 # Selection threshold of the figures that a run logs while its own is still to be chosen.
 PROVISIONAL_THRESHOLD = 0.5
-# What a resumed run may change without becoming another run: where it runs and writes, and how long it goes on.
-RESUMABLE_CHANGES = {
-    "out",
-    "data.cache",
-    "data.num_workers",
-    "trainer.accelerator",
-    "trainer.checkpoint_every",
-    "trainer.epochs",
-    "log.wandb",
-    "log.project",
-    "log.every",
-    "log.log_images",
-}
 # What a run makes; removed when another starts in its folder, so that nothing of the two can mix.
 PRODUCTS = (
     "model.safetensors",
@@ -88,7 +75,7 @@ def train(config: TrainConfig, ckpt_path: str | None = None) -> Path:
     """
     device = _device(config.trainer.accelerator)
     out = Path(config.out)
-    checkpoint = _checkpoint(out, config, ckpt_path)
+    checkpoint = find_checkpoint(out, config, ckpt_path)
     try:
         out.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -133,7 +120,7 @@ def train(config: TrainConfig, ckpt_path: str | None = None) -> Path:
     trainer = _trainer(config, out, device, data.steps_per_epoch, dashboard, resumed=checkpoint is not None)
     trainer.fit(module, data, ckpt_path=checkpoint)
     if config.trainer.monitor == "loss":
-        module.load_state_dict(_load(out / "checkpoints" / "best.ckpt")["state_dict"])
+        module.load_state_dict(load_checkpoint(out / "checkpoints" / "best.ckpt")["state_dict"])
 
     if any(isinstance(logger, WandbLogger) for logger in trainer.loggers):
         wandb.finish()
@@ -171,50 +158,6 @@ def _sampling_weights(images: Sequence[Example], balance: float) -> Tensor | Non
     findings = dict(zip(phrases, positive_findings(phrases), strict=True))
     labels = np.stack([np.any([findings[phrase] for phrase in example.phrases], axis=0) for example in images])
     return rarity_weights(labels, balance)
-
-
-def _checkpoint(out: Path, config: TrainConfig, ckpt_path: str | None) -> Path | None:
-    if ckpt_path is None:
-        return None
-    path = out / "checkpoints" / "last.ckpt" if ckpt_path == "last" else Path(ckpt_path)
-    if ckpt_path == "last" and not path.is_file() and (out / "train.yaml").is_file():
-        log.info("%s: the run was killed before its first checkpoint; it starts anew", out)
-        return None
-    saved = _load(path).get(SETTINGS)
-    if saved is None:
-        raise RarrgError(f"--ckpt_path {ckpt_path}: {path} is not a checkpoint of rarrg")
-    changed = {key: values for key, *values in _differences(saved, dataclasses.asdict(config))}
-    refused = sorted(changed.keys() - RESUMABLE_CHANGES)
-    if refused:
-        raise RarrgError(
-            f"--ckpt_path {ckpt_path}: {', '.join(refused)} differ from what {path} was trained with; resume with the "
-            "same configuration, or start anew in another --out folder"
-        )
-    if "trainer.epochs" in changed:
-        log.info(
-            "trainer.epochs: %d, was %d; the learning rate goes on along the new cosine",
-            *changed["trainer.epochs"][::-1],
-        )
-    return path
-
-
-def _load(path: Path) -> dict[str, Any]:
-    try:
-        checkpoint: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True)
-    except FileNotFoundError as error:
-        raise RarrgError(f"no checkpoint {path}; leave --ckpt_path out to start anew") from error
-    except (OSError, RuntimeError, EOFError, pickle.UnpicklingError) as error:
-        raise RarrgError(f"{path}: is not a readable checkpoint") from error
-    return checkpoint
-
-
-def _differences(before: dict[str, Any], now: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, Any, Any]]:
-    for key in before.keys() | now.keys():
-        old, new = before.get(key), now.get(key)
-        if isinstance(old, dict) and isinstance(new, dict):
-            yield from _differences(old, new, f"{prefix}{key}.")
-        elif old != new:
-            yield f"{prefix}{key}", old, new
 
 
 def _device(accelerator: str) -> torch.device:

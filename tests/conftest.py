@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -26,6 +27,14 @@ def _real_data(variable: str, default: Path) -> Path:
     if not root.is_dir():
         pytest.skip(f"no real data at {root}; set {variable} to its folder")
     return root
+
+
+@pytest.fixture(autouse=True, scope="session")
+def wandb_staging(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """W&B keeps copies of tables and images in the home folder otherwise."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("WANDB_DATA_DIR", str(tmp_path_factory.mktemp("wandb")))
+        yield
 
 
 @pytest.fixture(scope="session")

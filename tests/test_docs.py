@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from rarrg.cli import find_config, parse_train
+from rarrg.cli import find_config, parse_evaluate, parse_train
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -30,3 +30,9 @@ def test_options_named_exist(page: Path) -> None:
     for line in re.findall(r"(?:train\.py|rarrg train) (--config [^\n`…]+)", text):
         words = line.replace("'", "").split("#")[0].split()
         parse_train([word for word in words if word != "…"])
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_evaluations_named_parse(page: Path) -> None:
+    for line in re.findall(r"rarrg evaluate (--(?!help)[^\n`…]+)", page.read_text(encoding="utf-8")):
+        parse_evaluate(line.split("#")[0].split())

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
-from rarrg.cli import main
+from rarrg.cli import main, parse_evaluate
 from rarrg.config import LossConfig, TrainConfig
 from rarrg.data import phantom
 from rarrg.experiment import train
@@ -51,7 +51,7 @@ def test_a_folder_never_trained_on_is_measured_beside_every_baseline(
 ) -> None:
     out = tmp_path / "result"
     argv = words(trained, f"--data.root={tmp_path / 'other'}", f"--train.root={tmp_path / 'data'}", f"--out={out}")
-    argv += ["--baselines=true", f"--parity={tmp_path / 'parity.yaml'}"]
+    argv += ["--baselines", f"--parity={tmp_path / 'parity.yaml'}"]
     assert main(argv) == 0
     printed = capsys.readouterr().out
 
@@ -104,6 +104,24 @@ def test_without_baselines_only_the_model_is_measured(trained: Path, tmp_path: P
     assert not (out / "leads.csv").exists()
     val = sum(study.split == "val" for study in phantom.read(tmp_path / "drawn"))
     assert len((out / "predictions.jsonl").read_text(encoding="utf-8").splitlines()) == val
+
+
+@pytest.mark.parametrize(
+    ("flag", "compares"),
+    [
+        ("", False),
+        ("--baselines", True),
+        ("--baselines=true", True),
+        ("--baselines true", True),
+        ("--baselines=false", False),
+        ("--baselines false", False),
+    ],
+)
+@pytest.mark.parametrize("place", [0, 2, 4])
+def test_the_flag_may_stand_anywhere_with_or_without_a_value(flag: str, compares: bool, place: int) -> None:
+    others = ["--model", "runs/a", "--train.root", "data"]
+    options = parse_evaluate([*others[:place], *flag.split(), *others[place:]])
+    assert (options.baselines, options.model, options.train.root) == (compares, Path("runs/a"), "data")
 
 
 @pytest.mark.parametrize(

@@ -18,6 +18,7 @@ from rarrg.config import EncoderConfig, StoreConfig, TrainConfig, VisionConfig
 from rarrg.errors import RarrgError
 from rarrg.experiment import train
 from rarrg.models.vision import FusedEncoder
+from rarrg.monitoring import CANDIDATES
 from rarrg.pipeline import ReportGenerator
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -72,11 +73,19 @@ def test_a_run_leaves_a_model_folder_that_generates(tiny_config: TrainConfig) ->
     assert {phrase.text for phrase in report.phrases["frontal"]} <= stored
 
 
+def test_a_threshold_left_open_is_chosen_on_validation_and_kept_with_the_model(tiny_config: TrainConfig) -> None:
+    out = train(dataclasses.replace(tiny_config, threshold=None))
+    chosen = json.loads((out / "summary.json").read_text())["threshold"]
+    assert chosen in CANDIDATES
+    assert ReportGenerator.from_pretrained(out).threshold == chosen
+
+
 def test_cached_and_live_features_give_the_same_losses(tiny_config: TrainConfig, tmp_path: Path) -> None:
     # Weights held still: once float16 rounding has turned a tie of the matching, two trained runs part ways.
     config = dataclasses.replace(
         tiny_config,
-        trainer=dataclasses.replace(tiny_config.trainer, epochs=1),
+        # In bfloat16 live encoders would round where cached features do not.
+        trainer=dataclasses.replace(tiny_config.trainer, epochs=1, precision="32-true"),
         optim=dataclasses.replace(tiny_config.optim, learning_rate=1e-9, weight_decay=0.0),
     )
     live = dataclasses.replace(
@@ -122,7 +131,10 @@ def test_a_killed_run_resumes_to_the_same_weights(
     assert (whole / "summary.json").read_text() == (resumed / "summary.json").read_text()
 
 
-def test_resuming_keeps_the_wandb_run(tiny_config: TrainConfig) -> None:
+def test_resuming_keeps_the_wandb_run(
+    tiny_config: TrainConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("WANDB_DATA_DIR", str(tmp_path / "staged"))
     config = dataclasses.replace(tiny_config, log=dataclasses.replace(tiny_config.log, wandb="offline"))
     out = train(dataclasses.replace(config, trainer=dataclasses.replace(config.trainer, epochs=1)))
     identity = (out / "wandb_run.json").read_text()

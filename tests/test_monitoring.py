@@ -8,7 +8,7 @@ import torch
 
 from rarrg import monitoring
 from rarrg.metrics.findings import positive_findings
-from rarrg.monitoring import PhraseTable, Validation, figures, matched_cosine, query_usage, sweep
+from rarrg.monitoring import PhraseTable, Validation, choose_threshold, figures, matched_cosine, query_usage, sweep
 
 NONE = np.nan
 
@@ -68,6 +68,24 @@ def test_the_sweep_has_the_figures_of_each_threshold(validation: Validation, tab
     assert [row["threshold"] for row in rows] == pytest.approx(np.arange(0.05, 0.96, 0.05))
     assert {"threshold": 0.4} | figures(validation, table, 0.4) == rows[7]
     assert [row["phrases_per_image"] for row in rows[:3:2]] == [2.5, 1.5]  # a b and b c d, then a and b c
+
+
+def test_the_chosen_threshold_is_the_highest_with_the_best_findings_of_studies(table: PhraseTable) -> None:
+    # Two studies of two images; phrase 0 affirms the first finding, 1 the second, 4 none.
+    table = PhraseTable([*table.texts, "e"], np.zeros((5, 2)), np.vstack([table.findings, [False, False]]))
+    validation = Validation(
+        logits=torch.logit(torch.tensor([[0.9, 0.455], [0.9, 0.1], [0.9, 0.355], [0.9, 0.1]])),
+        cosines=np.full((4, 2), 0.5, dtype=np.float32),
+        retrieved=np.array([[4, 0], [4, 4], [4, 1], [4, 4]]),
+        similarities=np.ones((4, 2), dtype=np.float32),
+        references=[np.array([0]), np.array([0]), np.array([4]), np.array([4])],
+    )
+    # Above 0.45 nothing is found, from 0.36 to 0.45 the first finding, below that the second too, which is wrong.
+    assert choose_threshold(validation, table, ["a", "a", "b", "b"]) == 0.45
+    # As one study, finding it in one image is enough, and the second finding is wrong all the same.
+    assert choose_threshold(validation, table, ["a"] * 4) == 0.45
+    # Where nothing is to be found, the strictest threshold says least.
+    assert choose_threshold(dataclasses.replace(validation, references=[np.array([4])] * 4), table, list("aabb")) == 0.95
 
 
 def test_use_of_queries_by_hand(validation: Validation) -> None:
