@@ -10,6 +10,7 @@ from __future__ import annotations
 import dataclasses
 import logging
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -31,47 +32,73 @@ from rarrg.metrics.findings import positive_findings
 from rarrg.metrics.systems import SystemOutput
 from rarrg.pipeline import ReportGenerator, Retrieval
 from rarrg.preparation import Prepared, prepare
-from rarrg.types import View
 
 log = logging.getLogger(__name__)
 
 BASELINES = ("frequent", "nearest", "sentences", "parity", "probe")
-BATCH = 64
+STUDIES = 32
+"""Studies of a forward pass."""
 
 Outputs = dict[Scope, SystemOutput]
 
 
-def retrieve(generator: ReportGenerator, views: Sequence[View], cache: Path) -> list[Retrieval]:
-    """What a model retrieves for each image, from cached features; those that the cache lacks are computed.
+@dataclass(frozen=True)
+class Retrieved:
+    """What a model retrieves for each image.
+
+    Attributes:
+        alone: For the image alone.
+        in_study: For the image beside the other view of its study, as a report does.
+    """
+
+    alone: list[Retrieval]
+    in_study: list[Retrieval]
+
+    def texts(self) -> dict[Scope, list[list[str]]]:
+        """Phrases of each image, for each scope."""
+        alone, in_study = (
+            [[phrase.text for phrase in image.phrases] for image in images] for images in (self.alone, self.in_study)
+        )
+        return {"study": in_study, "frontal": alone, "lateral": alone}
+
+
+def retrieve(generator: ReportGenerator, evaluated: EvaluationSet, cache: Path) -> Retrieved:
+    """Run a model on cached features; those that the cache lacks are computed.
 
     Args:
         generator: The model.
-        views: Readable images.
+        evaluated: The studies.
         cache: Folder of caches.
     """
     features = FeatureCache(cache, generator.encoder)
-    features.build(views, generator.device)
-    found: list[Retrieval] = []
-    for start in tqdm(range(0, len(views), BATCH), desc="retrieving phrases", unit="batch"):
-        batch = torch.stack([features.read(view.path).float() for view in views[start : start + BATCH]])
-        found += generator.retrieve_features(batch)
+    features.build(evaluated.views, generator.device)
+    found = Retrieved([], [])
+    members = evaluated.members["study"]
+    for start in tqdm(range(0, len(members), STUDIES), desc="retrieving phrases", unit="batch"):
+        part = members[start : start + STUDIES]
+        images = [image for _, of_study in part for image in of_study]
+        batch = torch.stack([features.read(evaluated.views[image].path).float() for image in images])
+        studies = [study for study, of_study in part for _ in of_study]
+        found.alone.extend(generator.retrieve_features(batch))
+        found.in_study.extend(generator.retrieve_features(batch, studies=studies))
     return found
 
 
 def spoken(
     evaluated: EvaluationSet,
-    images: Sequence[Sequence[str]],
+    said_of: dict[Scope, list[list[str]]],
     phrases_of: Callable[[Sequence[str]], Sequence[str]] = tuple,
 ) -> Outputs:
     """What a system says of each study and view, from what it says of each image.
 
     Args:
         evaluated: The studies.
-        images: Phrases or sentences of each image.
+        said_of: Phrases or sentences of each image, for each scope.
         phrases_of: Turns what is said into key phrases.
     """
     outputs: Outputs = {}
     for scope in SCOPES:
+        images = said_of[scope]
         said = [
             tuple(dict.fromkeys(text for image in members for text in images[image]))
             for _, members in evaluated.members[scope]
@@ -107,8 +134,8 @@ def baseline_outputs(
     prepared.cache.build(evaluated.views, device)
     by_study = {example.study_id: example.phrases for example in prepared.splits["train"]}
     frequent = frequent_phrases(list(by_study.values()))
-    train_features = pooled(prepared.cache, [example.view for example in prepared.splits["train"]])
-    features = pooled(prepared.cache, evaluated.views)
+    train_features = prepared.cache.pooled([example.view for example in prepared.splits["train"]])
+    features = prepared.cache.pooled(evaluated.views)
     nearest = nearest_phrases(train_features, [example.phrases for example in prepared.splits["train"]], features)
 
     whole = dataclasses.replace(
@@ -118,24 +145,20 @@ def baseline_outputs(
     )
     paper = dataclasses.replace(parity, out=str(folder / "parity"))
     said = {
-        name: [
-            [phrase.text for phrase in found.phrases]
-            for found in retrieve(_trained(run, device), evaluated.views, cache)
-        ]
+        name: retrieve(_trained(run, device), evaluated, cache).texts()
         for name, run in (("sentences", whole), ("parity", paper))
     }
     return {
-        "frequent": spoken(evaluated, [frequent] * len(evaluated.views)),
-        "nearest": spoken(evaluated, nearest),
+        "frequent": spoken(evaluated, _in_every_scope([frequent] * len(evaluated.views))),
+        "nearest": spoken(evaluated, _in_every_scope(nearest)),
         "sentences": spoken(evaluated, said["sentences"], lambda texts: extract_phrases(". ".join(texts))),
         "parity": spoken(evaluated, said["parity"]),
         "probe": _probe(evaluated, features, train_features, prepared, config),
     }
 
 
-def pooled(cache: FeatureCache, views: Sequence[View]) -> np.ndarray:
-    """Mean of each image's feature map, float32 ``[images, channels]``."""
-    return np.stack([cache.read(view.path).float().flatten(1).mean(dim=1).numpy() for view in views])
+def _in_every_scope(images: Sequence[Sequence[str]]) -> dict[Scope, list[list[str]]]:
+    return {scope: [list(said) for said in images] for scope in SCOPES}
 
 
 def _write_sentences(config: TrainConfig, path: Path) -> Path:
@@ -182,7 +205,7 @@ def _probe(
     ids = [example.study_id for example in prepared.splits["train"]]
     of_study = dict(zip(studies, positive_findings([study.findings for study in studies.values()]), strict=True))
     train_labels = np.stack([of_study[study] for study in ids])
-    val_features = pooled(prepared.cache, val.views)
+    val_features = prepared.cache.pooled(val.views)
     of_image = np.zeros(len(val.views), dtype=np.int64)
     for study, members in val.members["study"]:
         of_image[list(members)] = study

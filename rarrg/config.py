@@ -128,6 +128,10 @@ class RetrieverConfig:
         position: Position code added to the keys of cross-attention: ``none`` (ViT tokens carry their own) or
             ``sine2d`` (DETR's, for convolutional features, which carry none).
         standardise: Standardise each feature channel by its mean and deviation over the training images.
+        anchors: Tie each query to a group of training phrases, a finding or a cluster of the others, from whose centre
+            it predicts an offset; false leaves it to training what a query looks for, as the paper.
+        linear: With ``anchors``, add to the selection logits a logistic regression of the groups on mean-pooled
+            features, fitted before training and then kept.
     """
 
     queries: int = 50
@@ -138,11 +142,14 @@ class RetrieverConfig:
     dropout: float = 0.1
     position: Literal["none", "sine2d"] = "none"
     standardise: bool = False
+    anchors: bool = False
+    linear: bool = False
 
     def __post_init__(self) -> None:
         for name in ("queries", "layers", "dim", "heads", "feedforward"):
             _require(getattr(self, name) >= 1, f"retriever.{name}", "at least 1", getattr(self, name))
         _require(0 <= self.dropout < 1, "retriever.dropout", "in [0, 1)", self.dropout)
+        _require(self.anchors or not self.linear, "retriever.linear", "false without retriever.anchors", self.linear)
         _require(self.dim % self.heads == 0, "retriever.dim", f"a multiple of retriever.heads ({self.heads})", self.dim)
 
 
@@ -161,6 +168,7 @@ class LossConfig:
         contrastive: Weight lambda of the contrastive loss (Eq. 7).
         temperature: Temperature of the contrastive logits; the paper has none, which is 1.
         target_temperature: Temperature of the soft targets; the paper has none, which is 1.
+        background: With ``retriever.anchors``, weight of the selection loss of a query that stands for no finding.
         targets: Soft targets from ``both`` modalities (Eq. 5) or from the ``text`` alone, which carry no gradient.
     """
 
@@ -172,10 +180,11 @@ class LossConfig:
     contrastive: float = 0.1
     temperature: float = 1.0
     target_temperature: float = 1.0
+    background: float = 1.0
     targets: Literal["both", "text"] = "both"
 
     def __post_init__(self) -> None:
-        for name in ("match_probability", "selection", "similarity", "contrastive"):
+        for name in ("match_probability", "selection", "similarity", "contrastive", "background"):
             _require(getattr(self, name) >= 0, f"loss.{name}", "at least 0", getattr(self, name))
         for name in ("temperature", "target_temperature"):
             _require(getattr(self, name) > 0, f"loss.{name}", "above 0", getattr(self, name))
@@ -273,6 +282,8 @@ class TrainConfig:
         seed: Seed of weights, noise, dropout, sampling and phantom studies.
         threshold: Selection probability above which a query retrieves its phrase; null chooses it after training, the
             one with the largest micro-F1 of findings over the validation studies.
+        views: Whether the views of a study select phrases each on its own (``apart``, as the paper) or by the mean of
+            their selection probabilities (``together``).
         data: Studies and batches.
         vision: Image encoders.
         text: Sentence encoder.
@@ -287,6 +298,7 @@ class TrainConfig:
     out: str = "runs/train"
     seed: int = 0
     threshold: float | None = 0.4
+    views: Literal["apart", "together"] = "apart"
     data: DataConfig = field(default_factory=DataConfig)
     vision: VisionConfig = field(default_factory=VisionConfig)
     text: TextConfig = field(default_factory=TextConfig)

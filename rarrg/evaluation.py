@@ -134,13 +134,12 @@ def evaluate(
     generator = ReportGenerator.from_pretrained(folder, threshold=options.threshold, device=options.device)
     evaluated = _evaluation_set(options, trained, out)
 
-    found = retrieve(generator, evaluated.views, cache)
-    systems = {OURS: spoken(evaluated, [[phrase.text for phrase in image.phrases] for image in found])}
+    found = retrieve(generator, evaluated, cache)
+    systems = {OURS: spoken(evaluated, found.texts())}
     if options.baselines:
         config = _baseline_config(trained, options, folder / "baselines")
-        words = [f"--data.root={config.data.root}", f"--data.cache={cache}", f"--seed={config.seed}"]
-        parity = read_config([f"--config={options.parity}", *words, "--log.wandb=disabled"])
-        systems |= baseline_outputs(evaluated, config, parity, generator.device)
+        paper = read_config([f"--config={options.parity}", f"--data.root={config.data.root}"])
+        systems |= baseline_outputs(evaluated, config, parity_of(config, paper), generator.device)
     reference = _reference(evaluated)
 
     encoder = load_text_encoder(info.text["encoder"], info.text["revision"])
@@ -164,7 +163,7 @@ def evaluate(
             say(line)
 
     _write(out, results, leads, _confusions(systems, reference))
-    write_jsonl(out / "predictions.jsonl", _predictions(evaluated, found, systems[OURS], reference))
+    write_jsonl(out / "predictions.jsonl", _predictions(evaluated, found.in_study, systems[OURS], reference))
     say(f"\nthreshold {generator.threshold:g}; written to {out}")
     return results
 
@@ -195,6 +194,26 @@ def _baseline_config(trained: TrainConfig, options: EvaluateOptions, folder: Pat
     )
     return dataclasses.replace(
         trained, out=str(folder), data=data, log=dataclasses.replace(trained.log, wandb="disabled")
+    )
+
+
+def parity_of(config: TrainConfig, paper: TrainConfig) -> TrainConfig:
+    """The paper's losses on the studies, phrases and encoders of a model.
+
+    Args:
+        config: What the model was trained with.
+        paper: A configuration with the paper's losses, of which sampling, decoder, losses, optimiser, choice of
+            weights, threshold and views are taken.
+    """
+    return dataclasses.replace(
+        config,
+        data=dataclasses.replace(config.data, balance=paper.data.balance),
+        retriever=paper.retriever,
+        loss=paper.loss,
+        optim=paper.optim,
+        trainer=dataclasses.replace(config.trainer, epochs=paper.trainer.epochs, monitor=paper.trainer.monitor),
+        threshold=paper.threshold,
+        views=paper.views,
     )
 
 
@@ -299,6 +318,7 @@ def _write(out: Path, results: Results, leads: Sequence[dict[str, Any]], confusi
     ]
     _write_rows(out / "metrics.csv", rows)
     _write_rows(out / "findings.csv", confusions)
+    (out / "leads.csv").unlink(missing_ok=True)
     if leads:
         _write_rows(out / "leads.csv", leads)
 

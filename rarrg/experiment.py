@@ -27,17 +27,18 @@ from torch import Tensor
 
 from rarrg import __version__
 from rarrg.artifacts import write_json, write_text
+from rarrg.baselines import LinearProbe
 from rarrg.config import LogConfig, TrainConfig
 from rarrg.dashboard import QUERIES, SWEEP, Dashboard, Throughput
 from rarrg.data.datamodule import PhraseDataModule
 from rarrg.data.sampling import rarity_weights
 from rarrg.data.studies import Example
 from rarrg.errors import RarrgError
+from rarrg.grouping import PhraseGroups, group_phrases
 from rarrg.losses.criterion import Criterion
-from rarrg.metrics.findings import positive_findings
 from rarrg.models.retriever import ModelInfo, PhraseRetriever
-from rarrg.monitoring import choose_threshold
-from rarrg.preparation import channel_statistics, prepare
+from rarrg.monitoring import PhraseTable, choose_threshold
+from rarrg.preparation import Prepared, channel_statistics, prepare
 from rarrg.resuming import find_checkpoint, load_checkpoint
 from rarrg.training import LastCheckpoint, ProgressBar, RetrieverModule
 
@@ -45,6 +46,9 @@ log = logging.getLogger(__name__)
 
 # Selection threshold of the figures that a run logs while its own is still to be chosen.
 PROVISIONAL_THRESHOLD = 0.5
+# The distribution-balanced loss is least at about a fifth of the logit of the true probability: at 0.43 for 20 %.
+BALANCED_SCALE = 0.2
+LARGEST_LOGIT = 1e3
 # What a run makes; removed when another starts in its folder, so that nothing of the two can mix.
 PRODUCTS = (
     "model.safetensors",
@@ -92,21 +96,32 @@ def train(config: TrainConfig, ckpt_path: str | None = None) -> Path:
     retriever = PhraseRetriever(prepared.encoder.channels, prepared.text.dim, config.retriever)
     if config.retriever.standardise:
         retriever.set_standardisation(*channel_statistics(prepared, device, config.seed))
+    phrases = PhraseTable.of(list(prepared.phrases), prepared.table.numpy())
+    groups = _groups(prepared, phrases, config)
+    if groups is not None:
+        retriever.set_anchors(torch.from_numpy(groups.anchors))
+        if config.retriever.linear:
+            retriever.set_linear(*_linear(prepared, groups))
     data = PhraseDataModule(
         train_images,
         prepared.splits["val"],
         prepared.phrases,
         prepared.read,
         config.data,
-        _sampling_weights(train_images, config.data.balance),
+        _sampling_weights(prepared, phrases, config.data.balance),
         config.seed,
         config.trainer.limit_batches,
     )
     module = RetrieverModule(
         retriever,
-        Criterion(config.loss, config.retriever.queries, config.loss.positives or prepared.phrases_per_image),
-        prepared.table,
-        list(prepared.phrases),
+        Criterion(
+            config.loss,
+            config.retriever.queries,
+            config.loss.positives or prepared.phrases_per_image,
+            None if groups is None else torch.from_numpy(groups.findings),
+        ),
+        phrases,
+        None if groups is None else torch.from_numpy(groups.of_phrase),
         prepared.store,
         prepared.encoder if prepared.cache is None else None,
         config.optim,
@@ -135,6 +150,7 @@ def train(config: TrainConfig, ckpt_path: str | None = None) -> Path:
             vision=prepared.encoder.references(),
             text=prepared.text.reference(),
             threshold=module.threshold,
+            views=config.views,
             training={
                 "data": config.data.source,
                 "studies": len({example.study_id for example in train_images}),
@@ -151,13 +167,42 @@ def train(config: TrainConfig, ckpt_path: str | None = None) -> Path:
     return out
 
 
-def _sampling_weights(images: Sequence[Example], balance: float) -> Tensor | None:
+def _groups(prepared: Prepared, phrases: PhraseTable, config: TrainConfig) -> PhraseGroups | None:
+    if not config.retriever.anchors:
+        return None
+    counts = {phrase.text: phrase.count for phrase in prepared.store.phrases}
+    return group_phrases(
+        phrases.texts,
+        [counts.get(text, 0) for text in phrases.texts],
+        phrases.embeddings,
+        phrases.findings,
+        config.retriever.queries,
+        config.seed,
+    )
+
+
+def _linear(prepared: Prepared, groups: PhraseGroups) -> tuple[Tensor, Tensor]:
+    """Logistic regression of what each query answers for, on the scale of the distribution-balanced loss."""
+    if prepared.cache is None:
+        raise RarrgError("retriever.linear: needs data.cache_features: true")
+    features, labels = [], []
+    for split in ("train", "val"):
+        examples = prepared.splits[split]
+        features.append(prepared.cache.pooled([example.view for example in examples]))
+        labels.append(np.zeros((len(examples), len(groups.findings)), dtype=bool))
+        for row, example in enumerate(examples):
+            labels[-1][row, groups.of_phrase[[prepared.phrases[text] for text in example.phrases]]] = True
+    weights, biases = LinearProbe.fit(features[0], labels[0], features[1], labels[1]).folded()
+    # A group that no image has would start at minus infinity.
+    biases = biases.clip(-LARGEST_LOGIT, LARGEST_LOGIT)
+    return BALANCED_SCALE * torch.from_numpy(weights), BALANCED_SCALE * torch.from_numpy(biases)
+
+
+def _sampling_weights(prepared: Prepared, phrases: PhraseTable, balance: float) -> Tensor | None:
     if balance == 0:
         return None
-    phrases = sorted({phrase for example in images for phrase in example.phrases})
-    findings = dict(zip(phrases, positive_findings(phrases), strict=True))
-    labels = np.stack([np.any([findings[phrase] for phrase in example.phrases], axis=0) for example in images])
-    return rarity_weights(labels, balance)
+    rows = [np.array([prepared.phrases[text] for text in example.phrases]) for example in prepared.splits["train"]]
+    return rarity_weights(phrases.findings_of(rows), balance)
 
 
 def _device(accelerator: str) -> torch.device:
@@ -251,7 +296,8 @@ def _summary(
     if config.threshold is None:
         trainer.validate(module, data, verbose=False)
         studies = [example.study_id for example in data.val.examples]
-        module.threshold = choose_threshold(module.validation, module.phrases, studies)
+        together = config.views == "together"
+        module.threshold = choose_threshold(module.validation, module.phrases, studies, together)
     figures: dict[str, Any] = {"threshold": module.threshold}
     figures |= {
         name: round(float(value), 4) for name, value in trainer.validate(module, data, verbose=False)[0].items()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -13,12 +13,12 @@ from tqdm.auto import tqdm
 from rarrg.metrics.classification import confusion, macro_f1, micro_f1
 from rarrg.metrics.findings import positive_findings
 from rarrg.metrics.phrases import distinct, phrase_hits, precision, recall
-from rarrg.models.retriever import select_queries
+from rarrg.models.retriever import select_queries, shared_logits
 
 THRESHOLDS = tuple(round(0.05 * step, 2) for step in range(1, 20))
 """Selection thresholds of the sweep."""
 
-CANDIDATES = tuple(round(0.01 * step, 2) for step in range(5, 96))
+CANDIDATES = tuple(round(0.005 * step, 3) for step in range(10, 191))
 """Selection thresholds that validation chooses from."""
 
 LABELLED_AT_ONCE = 1000
@@ -148,7 +148,9 @@ def sweep(validation: Validation, table: PhraseTable) -> list[dict[str, float]]:
     return [{"threshold": threshold} | figures(validation, table, threshold) for threshold in THRESHOLDS]
 
 
-def choose_threshold(validation: Validation, table: PhraseTable, studies: Sequence[str]) -> float:
+def choose_threshold(
+    validation: Validation, table: PhraseTable, studies: Sequence[str], together: bool = False
+) -> float:
     """The selection threshold with the largest micro-F1 of the findings of validation studies.
 
     A study says what its images say together, as its report does. Of equal thresholds the highest is taken, which says
@@ -158,23 +160,26 @@ def choose_threshold(validation: Validation, table: PhraseTable, studies: Sequen
         validation: All validation images.
         table: The phrases that its rows name.
         studies: Study of each image.
+        together: The images of a study share the mean of their selection probabilities.
 
     Returns:
         One of ``CANDIDATES``.
     """
     index = np.unique(studies, return_inverse=True)[1]
+    if together:
+        validation = replace(validation, logits=shared_logits(validation.logits, index.tolist()))
 
-    def together(labels: np.ndarray) -> np.ndarray:
-        joined = np.zeros((index.max() + 1, labels.shape[1]), dtype=bool)
-        np.logical_or.at(joined, index, labels)
-        return joined
+    def joined(labels: np.ndarray) -> np.ndarray:
+        of_study = np.zeros((index.max() + 1, labels.shape[1]), dtype=bool)
+        np.logical_or.at(of_study, index, labels)
+        return of_study
 
-    truth = together(table.findings_of(validation.references))
+    truth = joined(table.findings_of(validation.references))
     scores = {}
     for threshold in CANDIDATES:
         chosen = validation.retrieves(threshold)
         said = [rows[mask] for rows, mask in zip(validation.retrieved, chosen, strict=True)]
-        scores[threshold] = float(micro_f1(confusion(truth, together(table.findings_of(said))).sum(axis=0)))
+        scores[threshold] = float(micro_f1(confusion(truth, joined(table.findings_of(said))).sum(axis=0)))
     return max(CANDIDATES, key=lambda threshold: (scores[threshold], threshold))
 
 

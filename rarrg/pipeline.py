@@ -19,7 +19,7 @@ from rarrg.config import EncoderConfig
 from rarrg.data.images import read_image
 from rarrg.errors import RarrgError
 from rarrg.models.reference import check_reference
-from rarrg.models.retriever import PhraseRetriever, model_folder, select_queries
+from rarrg.models.retriever import PhraseRetriever, model_folder, select_queries, shared_logits
 from rarrg.models.vision import FusedEncoder, load_fused
 from rarrg.report.join import join_phrases
 from rarrg.store.phrase_store import PhraseStore
@@ -64,6 +64,7 @@ class ReportGenerator:
         retriever: The trained retriever.
         store: Phrases to retrieve from.
         threshold: Selection probability above which a query retrieves its phrase, in (0, 1).
+        together: The views of a study select phrases by the mean of their selection probabilities.
         device: Where the networks run; on a GPU they run in bfloat16.
         model_reference: Name and sha256 of the retriever, for the report.
         store_reference: Name and sha256 of the store, for the report.
@@ -78,6 +79,7 @@ class ReportGenerator:
         retriever: PhraseRetriever,
         store: PhraseStore,
         threshold: float,
+        together: bool,
         device: torch.device,
         model_reference: dict[str, Any],
         store_reference: dict[str, Any],
@@ -88,6 +90,7 @@ class ReportGenerator:
         self.retriever = retriever.to(device).eval()
         self.store = store
         self.threshold = threshold
+        self.together = together
         self.device = device
         self.model_reference = model_reference
         self.store_reference = store_reference
@@ -128,6 +131,7 @@ class ReportGenerator:
             retriever,
             phrases,
             info.threshold if threshold is None else threshold,
+            info.views == "together",
             place,
             {
                 "name": folder.resolve().name if is_local else str(model),
@@ -172,12 +176,15 @@ class ReportGenerator:
         return self.retrieve_batch([image], need_attention)[0]
 
     @torch.inference_mode()
-    def retrieve_batch(self, images: Sequence[np.ndarray], need_attention: bool = False) -> list[Retrieval]:
+    def retrieve_batch(
+        self, images: Sequence[np.ndarray], need_attention: bool = False, studies: Sequence[int] | None = None
+    ) -> list[Retrieval]:
         """Retrieve the phrases of several images in one forward pass.
 
         Args:
             images: uint8 ``[height, width]`` each, of any sizes.
             need_attention: Keep the attention map of each phrase.
+            studies: Study of each image; see :meth:`retrieve_features`.
 
         Returns:
             One retrieval an image.
@@ -187,15 +194,19 @@ class ReportGenerator:
         ]
         with self._autocast():
             features = self.encoder(pixels)
-        return self.retrieve_features(features, need_attention)
+        return self.retrieve_features(features, need_attention, studies)
 
     @torch.inference_mode()
-    def retrieve_features(self, features: Tensor, need_attention: bool = False) -> list[Retrieval]:
+    def retrieve_features(
+        self, features: Tensor, need_attention: bool = False, studies: Sequence[int] | None = None
+    ) -> list[Retrieval]:
         """Retrieve the phrases of images whose features are at hand.
 
         Args:
             features: What the encoders give, ``[images, channels, height, width]``.
             need_attention: Keep the attention map of each phrase.
+            studies: Study of each image, as a number of one's own. Where the model takes views together, the images of
+                a study share the mean of their selection probabilities. None: every image stands alone.
 
         Returns:
             One retrieval an image.
@@ -203,6 +214,8 @@ class ReportGenerator:
         with self._autocast():
             output = self.retriever(features.to(self.device), need_attention)
         logits = output.logits.float()
+        if self.together and studies is not None:
+            logits = shared_logits(logits, studies)
         selected = select_queries(logits, self.threshold)
         similarities, ids = self.store.search(output.embeddings[selected].float().cpu().numpy())
         passed = (logits.sigmoid() > self.threshold).any(dim=1).tolist()
@@ -242,7 +255,9 @@ class ReportGenerator:
         if not paths:
             raise RarrgError("no image: give a frontal view, a lateral view or both")
         images = {position: read_image(Path(path)) for position, path in paths.items()}
-        retrievals = dict(zip(images, self.retrieve_batch(list(images.values()), need_attention), strict=True))
+        retrievals = dict(
+            zip(images, self.retrieve_batch(list(images.values()), need_attention, [0] * len(images)), strict=True)
+        )
         phrases = {position: retrieval.phrases for position, retrieval in retrievals.items()}
         report = Report(
             text=join_phrases(phrases),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +22,7 @@ from rarrg.losses.matching import Matches
 from rarrg.models.retriever import PhraseRetriever, RetrieverOutput, select_queries
 from rarrg.models.text import add_noise
 from rarrg.models.vision import FusedEncoder
-from rarrg.monitoring import THRESHOLDS, PhraseTable, Validation, figures, matched_cosine
+from rarrg.monitoring import PhraseTable, Validation, figures, matched_cosine
 from rarrg.store.phrase_store import PhraseStore
 
 # Key of the run's configuration in its checkpoints.
@@ -54,8 +54,8 @@ class RetrieverModule(L.LightningModule):
     Args:
         retriever: The model; its parameters are all that is trained.
         criterion: Matching and loss terms.
-        phrase_table: Clean unit embeddings of every phrase of training and validation, ``[phrases, dim]``.
-        texts: Those phrases.
+        phrases: Every phrase of training and validation.
+        groups: Query that each phrase may be matched to, int64 ``[phrases]``; None: any.
         store: Training phrases, which validation retrieves from.
         encoder: Frozen encoders to run in every step; None where batches hold cached features.
         optim: Optimiser settings.
@@ -66,19 +66,19 @@ class RetrieverModule(L.LightningModule):
         settings: The run's configuration as plain values, kept in checkpoints.
 
     Attributes:
-        phrases: The phrase table with what validation needs to know of each phrase.
         validation: What the queries did in the last validation, image by image in the order of the data.
     """
 
     phrase_table: Tensor
+    groups: Tensor | None
     validation: Validation
 
     def __init__(
         self,
         retriever: PhraseRetriever,
         criterion: Criterion,
-        phrase_table: Tensor,
-        texts: Sequence[str],
+        phrases: PhraseTable,
+        groups: Tensor | None,
         store: PhraseStore,
         encoder: FusedEncoder | None,
         optim: OptimConfig,
@@ -91,10 +91,11 @@ class RetrieverModule(L.LightningModule):
         super().__init__()
         self.retriever = retriever
         self.criterion = criterion
-        self.register_buffer("phrase_table", phrase_table, persistent=False)
-        self.phrases = PhraseTable.of(texts, phrase_table.numpy())
+        self.register_buffer("phrase_table", torch.from_numpy(phrases.embeddings), persistent=False)
+        self.register_buffer("groups", groups, persistent=False)
+        self.phrases = phrases
         self.store = store
-        rows = {text: row for row, text in enumerate(texts)}
+        rows = {text: row for row, text in enumerate(phrases.texts)}
         self._stored = np.array([rows[phrase.text] for phrase in store.phrases])
         # In a list, so that the frozen weights are no part of this module: not trained, not moved to checkpoints.
         self._encoder = [encoder]
@@ -124,7 +125,8 @@ class RetrieverModule(L.LightningModule):
         if noise:
             phrases = add_noise(phrases)
         output = self(batch)
-        terms, matches = self.criterion(output.logits, output.embeddings, phrases, batch.counts)
+        groups = self.groups[batch.phrases] if self.groups is not None else None
+        terms, matches = self.criterion(output.logits, output.embeddings, phrases, batch.counts, groups)
         return terms, output, matches
 
     def on_train_batch_start(self, batch: Batch, batch_idx: int) -> None:
@@ -179,9 +181,8 @@ class RetrieverModule(L.LightningModule):
         return ids, cosines
 
     def _observe(self, batch: Batch, output: RetrieverOutput, matches: Matches) -> Validation:
-        # Down to where the sweep starts, with a margin for rounding: for a trained retriever that is a part of its
-        # queries, and the search costs most.
-        ids, similarities = self._search(output, 0.9 * min(THRESHOLDS[0], self.threshold))
+        # Of every query: views that share their probabilities select queries that one of them alone would not.
+        ids, similarities = self._search(output, 0.0)
         cosines = torch.full(output.logits.shape, torch.nan, device=output.logits.device)
         own = self.phrase_table[batch.phrases[matches.image, matches.phrase]]
         cosines[matches.image, matches.query] = (own * output.embeddings[matches.image, matches.query]).sum(dim=1)

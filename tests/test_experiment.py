@@ -4,10 +4,12 @@ import csv
 import dataclasses
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 import yaml
@@ -17,11 +19,16 @@ from rarrg import experiment
 from rarrg.config import EncoderConfig, StoreConfig, TrainConfig, VisionConfig
 from rarrg.errors import RarrgError
 from rarrg.experiment import train
+from rarrg.grouping import group_phrases
+from rarrg.losses import criterion
+from rarrg.models.text import load_text_encoder
 from rarrg.models.vision import FusedEncoder
-from rarrg.monitoring import CANDIDATES
+from rarrg.monitoring import CANDIDATES, PhraseTable
 from rarrg.pipeline import ReportGenerator
+from rarrg.store.phrase_store import PhraseStore
 
 ROOT = Path(__file__).resolve().parents[1]
+PARTS = ("data", "vision", "text", "retriever", "loss", "optim", "trainer", "store", "log")
 
 KILLED = """
 import os, signal, sys
@@ -78,6 +85,67 @@ def test_a_threshold_left_open_is_chosen_on_validation_and_kept_with_the_model(t
     chosen = json.loads((out / "summary.json").read_text())["threshold"]
     assert chosen in CANDIDATES
     assert ReportGenerator.from_pretrained(out).threshold == chosen
+
+
+def test_with_anchors_each_query_keeps_to_its_group(tiny_config: TrainConfig, monkeypatch: pytest.MonkeyPatch) -> None:
+    calls = []
+
+    def watch(logits, embeddings, phrases, counts, mu, groups):
+        matches = match(logits, embeddings, phrases, counts, mu, groups)
+        calls.append((phrases, counts, groups, matches))
+        return matches
+
+    match = criterion.match
+    monkeypatch.setattr(criterion, "match", watch)
+    config = dataclasses.replace(
+        tiny_config,
+        text=dataclasses.replace(tiny_config.text, noise=False),
+        retriever=dataclasses.replace(tiny_config.retriever, anchors=True),
+        loss=dataclasses.replace(tiny_config.loss, background=0.5),
+    )
+    out = train(config)
+
+    # The groups again, from what the run has left.
+    stored = {phrase.text: phrase.count for phrase in PhraseStore.load(out / "store").phrases}
+    texts = sorted(stored)
+    embeddings = load_text_encoder(config.text.encoder, None).encode(texts).numpy()
+    table = PhraseTable.of(texts, embeddings)
+    groups = group_phrases(texts, [stored[text] for text in texts], embeddings, table.findings, 20, config.seed)
+    assert 0 < groups.findings.sum() < 20
+    kept = load_file(out / "model.safetensors")
+    np.testing.assert_allclose(kept["anchors"].numpy(), groups.anchors, atol=1e-5)
+    assert kept["semantic.4.weight"].abs().max() > 0  # offsets were learned
+    assert yaml.safe_load((out / "config.yaml").read_text())["retriever"]["anchors"] is True
+
+    # In training and validation alike, each phrase with the group of its own row.
+    matched = 0
+    for phrases, counts, given, matches in calls:
+        assert torch.equal(given[matches.image, matches.phrase], matches.query)
+        matched += len(matches.query)
+        for row, mine, count in zip(phrases, given, counts.tolist(), strict=True):
+            cosines = row[:count].numpy() @ embeddings.T
+            for cosine, group in zip(cosines, mine.tolist(), strict=False):
+                if cosine.max() > 0.9999:  # else a phrase of validation alone
+                    assert group in groups.of_phrase[cosine > 0.9999]
+    assert matched > len(calls)
+
+    image = next((Path(config.data.cache) / "phantom").rglob("*frontal.png"))
+    report = ReportGenerator.from_pretrained(out)(frontal=image)
+    assert {phrase.text for phrase in report.phrases["frontal"]} <= stored.keys()
+
+
+def test_anchors_need_a_query_for_each_finding(tiny_config: TrainConfig) -> None:
+    retriever = dataclasses.replace(tiny_config.retriever, anchors=True, queries=6)
+    with pytest.raises(RarrgError, match=r"retriever\.queries: must be at least \d+ with retriever\.anchors"):
+        train(dataclasses.replace(tiny_config, retriever=retriever))
+
+
+@pytest.mark.parametrize(
+    "part", [TrainConfig, *(field.default_factory for field in dataclasses.fields(TrainConfig) if field.name in PARTS)]
+)
+def test_every_key_is_documented(part: type) -> None:
+    documented = re.findall(r"^        (\w+): \S", part.__doc__ or "", re.MULTILINE)
+    assert documented == [field.name for field in dataclasses.fields(part)]
 
 
 def test_cached_and_live_features_give_the_same_losses(tiny_config: TrainConfig, tmp_path: Path) -> None:
@@ -236,8 +304,6 @@ def test_bfloat16_trains(tiny_config: TrainConfig) -> None:
 def test_a_loss_that_is_not_finite_stops_the_run_and_is_named(
     tiny_config: TrainConfig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from rarrg.losses import criterion
-
     monkeypatch.setattr(criterion, "soft_contrastive_loss", lambda text, *_, **__: text.sum() * float("nan"))
     with pytest.raises(RarrgError, match="loss term 'contrastive' is nan at step 0"):
         train(tiny_config)

@@ -74,7 +74,7 @@ def test_the_chosen_threshold_is_the_highest_with_the_best_findings_of_studies(t
     # Two studies of two images; phrase 0 affirms the first finding, 1 the second, 4 none.
     table = PhraseTable([*table.texts, "e"], np.zeros((5, 2)), np.vstack([table.findings, [False, False]]))
     validation = Validation(
-        logits=torch.logit(torch.tensor([[0.9, 0.455], [0.9, 0.1], [0.9, 0.355], [0.9, 0.1]])),
+        logits=torch.logit(torch.tensor([[0.9, 0.4525], [0.9, 0.1], [0.9, 0.3525], [0.9, 0.1]])),
         cosines=np.full((4, 2), 0.5, dtype=np.float32),
         retrieved=np.array([[4, 0], [4, 4], [4, 1], [4, 4]]),
         similarities=np.ones((4, 2), dtype=np.float32),
@@ -84,8 +84,12 @@ def test_the_chosen_threshold_is_the_highest_with_the_best_findings_of_studies(t
     assert choose_threshold(validation, table, ["a", "a", "b", "b"]) == 0.45
     # As one study, finding it in one image is enough, and the second finding is wrong all the same.
     assert choose_threshold(validation, table, ["a"] * 4) == 0.45
+    # Views together: 0.4525 and 0.1 are 0.276 for both images of the study, which retrieve phrases 0 and 4.
+    assert choose_threshold(validation, table, ["a", "a", "b", "b"], together=True) == 0.275
     # Where nothing is to be found, the strictest threshold says least.
-    assert choose_threshold(dataclasses.replace(validation, references=[np.array([4])] * 4), table, list("aabb")) == 0.95
+    assert (
+        choose_threshold(dataclasses.replace(validation, references=[np.array([4])] * 4), table, list("aabb")) == 0.95
+    )
 
 
 def test_use_of_queries_by_hand(validation: Validation) -> None:

@@ -90,12 +90,13 @@ def lateral(tmp_path: Path) -> Path:
     return draw_image(tmp_path / "lateral.png", 2, (34, 70))
 
 
-def with_threshold(generate: ReportGenerator, threshold: float) -> ReportGenerator:
+def with_threshold(generate: ReportGenerator, threshold: float, together: bool = False) -> ReportGenerator:
     return ReportGenerator(
         generate.encoder,
         generate.retriever,
         generate.store,
         threshold,
+        together,
         generate.device,
         generate.model_reference,
         generate.store_reference,
@@ -114,6 +115,22 @@ def by_hand(generate: ReportGenerator, image: np.ndarray) -> list[tuple[float, f
         probability = 1 / (1 + np.exp(-float(output.logits[0, query])))
         rows.append((probability, float(cosines.max()), query, PHRASES[int(cosines.argmax())]))
     return sorted(rows, reverse=True)
+
+
+def test_views_together_select_by_their_mean_probability_and_each_says_its_own_phrase(generate: ReportGenerator):
+    images = [np.random.default_rng(seed).integers(0, 256, (64, 48), dtype=np.uint8) for seed in (5, 6, 7)]
+    rows = [{query: (probability, text) for probability, _, query, text in by_hand(generate, image)} for image in images]
+    means = {query: (rows[0][query][0] + rows[1][query][0]) / 2 for query in rows[0]}
+    threshold = sorted(means.values())[-3] - 1e-4  # three queries pass
+    together = with_threshold(generate, threshold, together=True)
+    first, second, alone = together.retrieve_batch(images, studies=[4, 4, 9])
+    for found, own in ((first, rows[0]), (second, rows[1])):
+        expected = {own[query][1]: mean for query, mean in means.items() if mean > threshold}
+        best = {text: max(means[q] for q in means if means[q] > threshold and own[q][1] == text) for text in expected}
+        assert {phrase.text: phrase.probability for phrase in found.phrases} == pytest.approx(best, abs=1e-5)
+    apart = with_threshold(generate, threshold)
+    assert alone.phrases == apart.retrieve(images[2]).phrases
+    assert apart.retrieve_batch(images, studies=[4, 4, 9])[0].phrases == apart.retrieve(images[0]).phrases
 
 
 def test_selection_search_merging_and_order_equal_a_loop_by_hand(generate: ReportGenerator):

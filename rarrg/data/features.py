@@ -133,3 +133,7 @@ class FeatureCache:
         if shard not in self._arrays:
             self._arrays[shard] = np.load(self.folder / f"{shard}.npy", mmap_mode="r")
         return torch.from_numpy(np.array(self._arrays[shard][row]))
+
+    def pooled(self, views: Sequence[View]) -> np.ndarray:
+        """Mean of each image's feature map, float32 ``[images, channels]``."""
+        return np.stack([self.read(view.path).float().flatten(1).mean(dim=1).numpy() for view in views])

@@ -32,6 +32,8 @@ class Criterion(nn.Module):
         queries: Number of queries an image, the total class size of the selection loss.
         positives: Mean number of key phrases an image, the positive class size. This argument is used in place of
             ``config.positives``, which may be null until the training set is counted.
+        findings: Queries that stand for a finding, bool ``[queries]``; the selection loss of the others is weighed by
+            ``config.background``, and the weights have mean 1. None: queries stand for nothing, and weigh alike.
 
     Inputs:
         +----------------------+-----------------------------+----------------------------------+-------------+
@@ -52,12 +54,18 @@ class Criterion(nn.Module):
         RarrgError: ``positives`` is not between 0 and ``queries``.
     """
 
-    def __init__(self, config: LossConfig, queries: int, positives: float) -> None:
+    query_weights: Tensor
+
+    def __init__(self, config: LossConfig, queries: int, positives: float, findings: Tensor | None = None) -> None:
         super().__init__()
         initial_bias(positives, queries)  # refuses class sizes that have no bias before anything is trained
         self.config = config
         self.queries = queries
         self.positives = positives
+        weights = torch.ones(queries)
+        if findings is not None:
+            weights = torch.where(findings, 1.0, config.background)
+        self.register_buffer("query_weights", weights / weights.mean(), persistent=False)
         self.weights = {
             "selection": config.selection,
             "similarity": config.similarity,
@@ -65,7 +73,7 @@ class Criterion(nn.Module):
         }
 
     def forward(
-        self, logits: Tensor, embeddings: Tensor, phrases: Tensor, counts: Tensor
+        self, logits: Tensor, embeddings: Tensor, phrases: Tensor, counts: Tensor, groups: Tensor | None = None
     ) -> tuple[dict[str, Tensor], Matches]:
         """Compute the unweighted terms of a batch.
 
@@ -74,6 +82,7 @@ class Criterion(nn.Module):
             embeddings: Semantic embeddings, unit length, ``[batch, queries, dim]``.
             phrases: Text embeddings, unit length, padded, ``[batch, phrases, dim]``.
             counts: Number of real phrases of each image, int64 ``[batch]``.
+            groups: Query that each phrase may be matched to, int64 ``[batch, phrases]``; None: any.
 
         Returns:
             Scalars ``selection``, ``similarity`` and ``contrastive``, float32, all connected to the graph even where
@@ -85,13 +94,13 @@ class Criterion(nn.Module):
         """
         if logits.shape[1] != self.queries:
             raise ValueError(f"expected logits of {self.queries} queries, got {logits.shape[1]}")
-        matches = match(logits, embeddings, phrases, counts, self.config.match_probability)
+        matches = match(logits, embeddings, phrases, counts, self.config.match_probability, groups)
         labels = torch.zeros_like(logits, dtype=torch.bool)
         labels[matches.image, matches.query] = True
         text = phrases[matches.image, matches.phrase].float()
         semantic = embeddings[matches.image, matches.query].float()
 
-        selection = distribution_balanced_loss(logits, labels, self.positives, self.queries)
+        selection = distribution_balanced_loss(logits, labels, self.positives, self.queries) * self.query_weights
         similarity = 1 - (text * semantic).sum(dim=1)
         contrastive = soft_contrastive_loss(
             text, semantic, self.config.temperature, self.config.target_temperature, self.config.targets

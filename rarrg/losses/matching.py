@@ -26,6 +26,10 @@ class Matches(NamedTuple):
     phrase: Tensor
 
 
+# Added to the cost of a pair that groups forbid; above any sum of real costs of an image.
+FORBIDDEN = 1e4
+
+
 def matching_cost(logits: Tensor, embeddings: Tensor, phrases: Tensor, probability_weight: float = 0.5) -> Tensor:
     """Cost of giving each phrase to each query of its own image (RA-RRG Eq. 2): ``-mu * probability - cosine``.
 
@@ -45,7 +49,12 @@ def matching_cost(logits: Tensor, embeddings: Tensor, phrases: Tensor, probabili
 
 @torch.no_grad()
 def match(
-    logits: Tensor, embeddings: Tensor, phrases: Tensor, counts: Tensor, probability_weight: float = 0.5
+    logits: Tensor,
+    embeddings: Tensor,
+    phrases: Tensor,
+    counts: Tensor,
+    probability_weight: float = 0.5,
+    groups: Tensor | None = None,
 ) -> Matches:
     """Match queries to phrases in every image at the least total cost.
 
@@ -59,9 +68,11 @@ def match(
         phrases: Text embeddings, unit length, padded, ``[batch, phrases, dim]``; 0 phrases are allowed.
         counts: Number of real phrases of each image, the first ones of its row, int64 ``[batch]``.
         probability_weight: The weight mu of the selection probability.
+        groups: Query that each phrase may be matched to, int64 ``[batch, phrases]``; None lets any query have any.
 
     Returns:
-        ``min(queries, count)`` pairs for each image, on the device of ``logits``.
+        ``min(queries, count)`` pairs for each image, on the device of ``logits``; with groups one for each different
+        group of its phrases, the phrase of least cost.
 
     Raises:
         ValueError: A count is negative or above the width of ``phrases``.
@@ -69,13 +80,17 @@ def match(
     """
     queries = logits.shape[1]
     cost = matching_cost(logits, embeddings, phrases, probability_weight)
+    if groups is not None:
+        allowed = groups.unsqueeze(1) == torch.arange(queries, device=groups.device)[:, None]
+        cost = cost + FORBIDDEN * ~allowed
     # The counts ride along (exact in float32), so that a batch costs one synchronisation with the device.
     packed = torch.cat([cost.flatten(1), counts.to(cost).unsqueeze(1)], dim=1).cpu().numpy()
     sizes = packed[:, -1].astype(np.int64)
     if (sizes < 0).any() or (sizes > phrases.shape[1]).any():
         raise ValueError(f"counts must be between 0 and the {phrases.shape[1]} phrases given, got {sizes.tolist()}")
 
-    queries_of, phrases_of = [np.empty(0, dtype=np.int64)], [np.empty(0, dtype=np.int64)]
+    empty = np.empty(0, dtype=np.int64)
+    images_of, queries_of, phrases_of = [empty], [empty], [empty]
     for image, size in enumerate(sizes):
         block = packed[image, :-1].reshape(queries, -1)[:, :size]
         if not np.isfinite(block).all():
@@ -84,10 +99,11 @@ def match(
                 f"{image}: look for a broken input, or lower optim.learning_rate"
             )
         query, phrase = linear_sum_assignment(block)
-        queries_of.append(query)
-        phrases_of.append(phrase)
-    images = np.repeat(np.arange(len(sizes)), np.minimum(sizes, queries))
-    pairs = np.stack([images, np.concatenate(queries_of), np.concatenate(phrases_of)])
+        kept = block[query, phrase] < FORBIDDEN / 2
+        images_of.append(np.full(kept.sum(), image, dtype=np.int64))
+        queries_of.append(query[kept])
+        phrases_of.append(phrase[kept])
+    pairs = np.stack([np.concatenate(images_of), np.concatenate(queries_of), np.concatenate(phrases_of)])
     return Matches(*torch.from_numpy(pairs).to(logits.device))
 
 

@@ -49,6 +49,7 @@ class ModelInfo:
         vision: References of the image encoders, in the order of their channels.
         text: Reference of the text encoder.
         threshold: Selection probability above which a query retrieves its phrase.
+        views: ``together`` where the views of a study select phrases by the mean of their probabilities, or ``apart``.
         training: Data, counts, epochs, seed, figures and versions, for the model card.
     """
 
@@ -58,6 +59,7 @@ class ModelInfo:
     vision: list[dict[str, Any]]
     text: dict[str, Any]
     threshold: float
+    views: str = "apart"
     training: dict[str, Any] = field(default_factory=dict)
 
 

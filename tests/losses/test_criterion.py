@@ -178,3 +178,59 @@ def test_mistakes_are_refused():
         Criterion(LossConfig(), 6, 7.16)
     with pytest.raises(ValueError, match="expected logits of 50 queries, got 6"):
         Criterion(LossConfig(), 50, 7.16)(*draw())
+
+
+FINDINGS = torch.tensor([True, False, False, True, False, False])
+
+
+@pytest.mark.parametrize(("reduction", "size"), [("sum", 1), ("batch_mean", 3), ("mean", 18)])
+def test_queries_without_a_finding_weigh_less_in_the_selection_alone(reduction, size):
+    inputs = draw()
+    criterion = Criterion(LossConfig(reduction=reduction, background=0.25), 6, 1.5, FINDINGS)
+    # Two of 1 and four of 0.25 have mean 0.5.
+    assert criterion.query_weights.tolist() == pytest.approx([2, 0.5, 0.5, 2, 0.5, 0.5])
+    terms, matches = criterion(*inputs)
+    plain, unweighted = Criterion(LossConfig(reduction=reduction), 6, 1.5)(*inputs)
+    assert all(torch.equal(a, b) for a, b in zip(matches, unweighted, strict=True))
+    assert terms["similarity"] == plain["similarity"]
+    assert terms["contrastive"] == plain["contrastive"]
+    labels = torch.zeros(3, 6)
+    labels[matches.image, matches.query] = 1
+    expected = 0.0
+    for image in range(3):
+        for query, weight in enumerate([2, 0.5, 0.5, 2, 0.5, 0.5]):
+            one = distribution_balanced_loss(inputs[0][image, query], labels[image, query], 1.5, 6)
+            expected += weight * one.item() / size
+    assert terms["selection"].item() == pytest.approx(expected, rel=1e-5)
+
+
+@pytest.mark.parametrize("background", [0.0, 0.25, 1.0, 4.0])
+@pytest.mark.parametrize("stand", [[], [2], [0, 3, 5], [0, 1, 2, 3, 4, 5]])
+def test_query_weights_have_mean_one(background, stand):
+    findings = torch.zeros(6, dtype=torch.bool)
+    findings[stand] = True
+    weights = Criterion(LossConfig(background=background), 6, 1.5, findings).query_weights
+    assert weights.dtype == torch.float32
+    assert weights.mean().item() == pytest.approx(1)
+    if 0 < len(stand) < 6:
+        assert (weights[~findings] / weights[findings][0]).tolist() == pytest.approx([background] * (6 - len(stand)))
+
+
+@pytest.mark.parametrize(("background", "findings"), [(0.25, None), (1.0, FINDINGS)])
+def test_queries_weigh_alike_without_findings_or_with_background_1(background, findings):
+    inputs = draw()
+    criterion = Criterion(LossConfig(background=background), 6, 1.5, findings)
+    assert criterion.query_weights.tolist() == [1] * 6
+    assert not criterion.state_dict()
+    plain, _ = Criterion(LossConfig(), 6, 1.5)(*inputs)
+    terms, _ = criterion(*inputs)
+    assert all(torch.equal(terms[name], plain[name]) for name in TERMS)
+
+
+def test_groups_reach_the_matching():
+    logits, embeddings, texts, counts = draw()
+    groups = torch.tensor([[5, 4, 5, 0], [1, 1, 0, 0], [0, 0, 0, 0]])
+    terms, matches = Criterion(LossConfig(reduction="sum"), 6, 1.5)(logits, embeddings, texts, counts, groups)
+    assert list(zip(matches.image.tolist(), matches.query.tolist(), strict=True)) == [(0, 0), (0, 4), (0, 5), (1, 1)]
+    selection, similarity, contrastive = by_equations(logits, embeddings, texts, matches)
+    assert [terms[name].item() for name in TERMS] == pytest.approx([selection, similarity, contrastive], rel=1e-5)

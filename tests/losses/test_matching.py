@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import permutations
+from itertools import chain, combinations, permutations
 
 import numpy as np
 import pytest
@@ -181,3 +181,82 @@ def test_an_infinite_embedding_is_refused(value):
 def test_a_count_that_the_padding_cannot_hold_is_refused(counts):
     with pytest.raises(ValueError, match="between 0 and the 4"):
         match(*draw(8), torch.tensor(counts))
+
+
+def test_a_phrase_is_matched_to_the_query_of_its_group_alone():
+    # The other query is nearer to each, and by far more probable.
+    embeddings = torch.tensor([[[1.0, 0.0], [0.0, 1.0], [0.6, 0.8]]])
+    texts = torch.tensor([[[1.0, 0.0], [0.0, 1.0]]])
+    logits = torch.tensor([[-9.0, -9.0, 9.0]])
+    groups = torch.tensor([[1, 0]])
+    assert triples(match(logits, embeddings, texts, torch.tensor([2]), MU, groups)) == {(0, 1, 0), (0, 0, 1)}
+
+
+def test_of_two_phrases_of_a_group_the_nearer_is_kept():
+    # Given to query 1 the first phrase would cost far more than the second: that must not decide who has query 0.
+    embeddings = torch.tensor([[[1.0, 0.0], [0.0, 1.0]]])
+    texts = torch.tensor([[[0.8, 0.6], [0.6, -0.8]], [[0.8, -0.6], [0.6, 0.8]]])
+    groups = torch.zeros(2, 2, dtype=torch.int64)
+    matches = match(torch.zeros(2, 2), embeddings.expand(2, -1, -1), texts, torch.tensor([2, 2]), MU, groups)
+    assert triples(matches) == {(0, 0, 0), (1, 0, 0)}
+
+
+@given(
+    seed=st.integers(0, 10**6),
+    queries=st.integers(1, 5),
+    counts=st.lists(st.integers(0, 5), min_size=1, max_size=3),
+    mu=st.sampled_from([0.0, MU, 1e3, 1e5]),
+)
+@settings(max_examples=60, deadline=None)
+def test_with_groups_the_match_is_the_best_of_all_that_are_allowed(seed, queries, counts, mu):
+    logits, embeddings, texts = draw(seed, len(counts), queries, 5)
+    groups = torch.randint(queries, (len(counts), 5), generator=torch.Generator().manual_seed(seed))
+    matches = match(logits, embeddings, texts, torch.tensor(counts), mu, groups)
+    cost = matching_cost(logits, embeddings, texts, mu).double()
+    for image, count in enumerate(counts):
+        pairs = [(query, phrase) for b, query, phrase in triples(matches) if b == image]
+        assert all(groups[image, phrase] == query for query, phrase in pairs)
+        assert all(phrase < count for _, phrase in pairs)
+        assert len({query for query, _ in pairs}) == len(pairs)
+        # Every set of phrases that no two share a query: the largest first, then the cheapest.
+        best = min(
+            (-len(chosen), sum(float(cost[image, groups[image, p], p]) for p in chosen))
+            for chosen in chain.from_iterable(combinations(range(count), size) for size in range(count + 1))
+            if len({int(groups[image, p]) for p in chosen}) == len(chosen)
+        )
+        found = sum(float(cost[image, query, phrase]) for query, phrase in pairs)
+        assert (-len(pairs), found) == pytest.approx(best, rel=1e-6, abs=1e-5)
+
+
+def test_groups_of_the_padding_are_not_looked_at_and_may_be_empty():
+    logits, embeddings, texts = draw(9)
+    counts = torch.tensor([2, 0, 3])
+    groups = torch.tensor([[3, 1, 0, 0], [0, 0, 0, 0], [5, 5, 2, 0]])
+    matches = match(logits, embeddings, texts, counts, MU, groups)
+    assert [(b, q) for b, q, _ in sorted(triples(matches))] == [(0, 1), (0, 3), (2, 2), (2, 5)]
+    padded = groups.clone()
+    padded[0, 2:], padded[1], padded[2, 3:] = 1, 4, 5
+    assert triples(match(logits, embeddings, texts, counts, MU, padded)) == triples(matches)
+    none = match(logits, embeddings, texts[:, :0], torch.zeros(3, dtype=torch.long), MU, groups[:, :0])
+    assert [index.shape for index in none] == [(0,)] * 3
+
+
+def test_each_phrase_of_its_own_free_choice_is_matched_as_without_groups():
+    logits, embeddings, texts = draw(10)
+    counts = torch.tensor([4, 1, 3])
+    free = match(logits, embeddings, texts, counts, MU, None)
+    assert triples(free) == triples(match(logits, embeddings, texts, counts, MU))
+    groups = torch.zeros(3, 4, dtype=torch.int64)
+    groups[free.image, free.phrase] = free.query
+    assert triples(match(logits, embeddings, texts, counts, MU, groups)) == triples(free)
+
+
+@pytest.mark.parametrize(
+    ("place", "name"), [(0, "selection logits"), (1, "semantic embeddings"), (2, "phrase embeddings")]
+)
+def test_a_broken_input_is_named_where_groups_forbid_its_pairs(place, name):
+    inputs = draw(7)
+    inputs[place][1, 0] = float("nan")
+    groups = torch.full((3, 4), 5)
+    with pytest.raises(RarrgError, match=rf"{name} of the batch hold NaN or infinity, first seen in image 1"):
+        match(*inputs, torch.tensor([4, 4, 4]), MU, groups)

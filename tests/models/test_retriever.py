@@ -18,7 +18,7 @@ from rarrg.errors import RarrgError
 from rarrg.models import model_folder as folders
 from rarrg.models.decoder import sine_position
 from rarrg.models.reference import check_reference
-from rarrg.models.retriever import ModelInfo, PhraseRetriever, model_folder, select_queries
+from rarrg.models.retriever import ModelInfo, PhraseRetriever, model_folder, select_queries, shared_logits
 
 CHANNELS, TEXT = 6, 10
 CONFIG = RetrieverConfig(queries=5, layers=2, dim=16, heads=4, feedforward=24)
@@ -77,6 +77,46 @@ def test_position_is_used_where_it_is_asked_for():
     assert (with_(features).logits - with_(turned).logits).abs().max() > 1e-4
     with pytest.raises(RarrgError, match=r"retriever\.dim.*multiple of 4"):
         make(position="sine2d", dim=18, heads=2)
+
+
+def test_anchored_queries_start_at_their_anchors_and_learn_offsets():
+    plain, anchored = make(), make(anchors=True)
+    anchors = torch.nn.functional.normalize(torch.randn(CONFIG.queries, TEXT), dim=-1)
+    anchored.set_anchors(anchors)
+    features = torch.randn(2, CHANNELS, 3, 3)
+    torch.testing.assert_close(anchored(features).embeddings, anchors.expand(2, -1, -1))
+    torch.nn.init.normal_(anchored.semantic[-1].weight)
+    moved = anchored(features).embeddings
+    assert not torch.allclose(moved, anchors.expand(2, -1, -1), atol=0.1)
+    torch.testing.assert_close(moved.norm(dim=-1), torch.ones(2, CONFIG.queries))
+    with pytest.raises(ValueError, match="anchors is off"):
+        plain.set_anchors(anchors)
+    with pytest.raises(ValueError, match="expected"):
+        anchored.set_anchors(anchors[1:])
+
+
+def test_a_linear_reading_of_pooled_features_is_added_to_the_logits():
+    weights, biases = torch.randn(CONFIG.queries, CHANNELS), torch.randn(CONFIG.queries)
+    features = torch.randn(2, CHANNELS, 3, 3)
+    linear = make(anchors=True, linear=True)
+    linear.set_linear(weights, biases)
+    by_hand = torch.stack([weights @ image.mean(dim=(1, 2)) + biases for image in features])
+    torch.testing.assert_close(linear(features).logits, by_hand)
+    torch.nn.init.ones_(linear.selection.bias)
+    torch.testing.assert_close(linear(features).logits, by_hand + 1)
+    assert not any(parameter is linear.linear_weight for parameter in linear.parameters())
+    with pytest.raises(ValueError, match="linear is off"):
+        make(anchors=True).set_linear(weights, biases)
+    with pytest.raises(ValueError, match="expected"):
+        linear.set_linear(weights[1:], biases)
+    with pytest.raises(RarrgError, match=r"retriever\.linear: must be false without retriever\.anchors"):
+        RetrieverConfig(linear=True)
+
+
+def test_images_of_a_study_share_the_mean_of_their_probabilities():
+    probabilities = torch.tensor([[0.2, 0.9], [0.5, 0.5], [0.4, 0.1]])
+    shared = shared_logits(probabilities.logit(), [7, 3, 7]).sigmoid()
+    torch.testing.assert_close(shared, torch.tensor([[0.3, 0.5], [0.5, 0.5], [0.3, 0.5]]))
 
 
 def test_standardisation():
