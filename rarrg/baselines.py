@@ -206,11 +206,6 @@ class LinearProbe:
         thresholds = choose_thresholds(probabilities[chosen], val_labels)
         return cls(scaler, weights[chosen], biases[chosen], INVERSE_PENALTIES[chosen], thresholds)
 
-    def folded(self) -> tuple[np.ndarray, np.ndarray]:
-        """Weights ``[labels, channels]`` and biases ``[labels]`` of the logits on features as they are, float32."""
-        weights = self.weights / self.scaler.scale_
-        return weights.astype(np.float32), (self.biases - weights @ self.scaler.mean_).astype(np.float32)
-
     def predict_proba(self, features: np.ndarray) -> np.ndarray:
         """Probability of each label: pooled features ``[images, channels]`` to float64 ``[images, labels]``."""
         return _probabilities(_standardised(self.scaler, features), self.weights, self.biases)

@@ -178,7 +178,9 @@ def _write_sentences(config: TrainConfig, path: Path) -> Path:
 def _trained(config: TrainConfig, device: torch.device) -> ReportGenerator:
     folder = Path(config.out)
     before = folder / "train.yaml"
-    same = before.is_file() and yaml.safe_load(before.read_text(encoding="utf-8")) == dataclasses.asdict(config)
+    # But for where it lies: a model folder may be moved or copied.
+    wanted = {**dataclasses.asdict(config), "out": None}
+    same = before.is_file() and {**yaml.safe_load(before.read_text(encoding="utf-8")), "out": None} == wanted
     if same and (folder / MANIFEST).is_file():
         log.info("%s: taken up as trained before", folder)
     else:

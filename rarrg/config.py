@@ -130,8 +130,6 @@ class RetrieverConfig:
         standardise: Standardise each feature channel by its mean and deviation over the training images.
         anchors: Tie each query to a group of training phrases, a finding or a cluster of the others, from whose centre
             it predicts an offset; false leaves it to training what a query looks for, as the paper.
-        linear: With ``anchors``, add to the selection logits a logistic regression of the groups on mean-pooled
-            features, fitted before training and then kept.
     """
 
     queries: int = 50
@@ -143,13 +141,11 @@ class RetrieverConfig:
     position: Literal["none", "sine2d"] = "none"
     standardise: bool = False
     anchors: bool = False
-    linear: bool = False
 
     def __post_init__(self) -> None:
         for name in ("queries", "layers", "dim", "heads", "feedforward"):
             _require(getattr(self, name) >= 1, f"retriever.{name}", "at least 1", getattr(self, name))
         _require(0 <= self.dropout < 1, "retriever.dropout", "in [0, 1)", self.dropout)
-        _require(self.anchors or not self.linear, "retriever.linear", "false without retriever.anchors", self.linear)
         _require(self.dim % self.heads == 0, "retriever.dim", f"a multiple of retriever.heads ({self.heads})", self.dim)
 
 
@@ -281,7 +277,7 @@ class TrainConfig:
         out: Run folder; becomes a model folder that ``infer.py --model`` reads.
         seed: Seed of weights, noise, dropout, sampling and phantom studies.
         threshold: Selection probability above which a query retrieves its phrase; null chooses it after training, the
-            one with the largest micro-F1 of findings over the validation studies.
+            one with the largest sum of micro- and macro-F1 of findings over the validation studies.
         views: Whether the views of a study select phrases each on its own (``apart``, as the paper) or by the mean of
             their selection probabilities (``together``).
         data: Studies and batches.

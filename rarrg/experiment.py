@@ -27,7 +27,6 @@ from torch import Tensor
 
 from rarrg import __version__
 from rarrg.artifacts import write_json, write_text
-from rarrg.baselines import LinearProbe
 from rarrg.config import LogConfig, TrainConfig
 from rarrg.dashboard import QUERIES, SWEEP, Dashboard, Throughput
 from rarrg.data.datamodule import PhraseDataModule
@@ -46,9 +45,6 @@ log = logging.getLogger(__name__)
 
 # Selection threshold of the figures that a run logs while its own is still to be chosen.
 PROVISIONAL_THRESHOLD = 0.5
-# The distribution-balanced loss is least at about a fifth of the logit of the true probability: at 0.43 for 20 %.
-BALANCED_SCALE = 0.2
-LARGEST_LOGIT = 1e3
 # What a run makes; removed when another starts in its folder, so that nothing of the two can mix.
 PRODUCTS = (
     "model.safetensors",
@@ -100,8 +96,6 @@ def train(config: TrainConfig, ckpt_path: str | None = None) -> Path:
     groups = _groups(prepared, phrases, config)
     if groups is not None:
         retriever.set_anchors(torch.from_numpy(groups.anchors))
-        if config.retriever.linear:
-            retriever.set_linear(*_linear(prepared, groups))
     data = PhraseDataModule(
         train_images,
         prepared.splits["val"],
@@ -179,23 +173,6 @@ def _groups(prepared: Prepared, phrases: PhraseTable, config: TrainConfig) -> Ph
         config.retriever.queries,
         config.seed,
     )
-
-
-def _linear(prepared: Prepared, groups: PhraseGroups) -> tuple[Tensor, Tensor]:
-    """Logistic regression of what each query answers for, on the scale of the distribution-balanced loss."""
-    if prepared.cache is None:
-        raise RarrgError("retriever.linear: needs data.cache_features: true")
-    features, labels = [], []
-    for split in ("train", "val"):
-        examples = prepared.splits[split]
-        features.append(prepared.cache.pooled([example.view for example in examples]))
-        labels.append(np.zeros((len(examples), len(groups.findings)), dtype=bool))
-        for row, example in enumerate(examples):
-            labels[-1][row, groups.of_phrase[[prepared.phrases[text] for text in example.phrases]]] = True
-    weights, biases = LinearProbe.fit(features[0], labels[0], features[1], labels[1]).folded()
-    # A group that no image has would start at minus infinity.
-    biases = biases.clip(-LARGEST_LOGIT, LARGEST_LOGIT)
-    return BALANCED_SCALE * torch.from_numpy(weights), BALANCED_SCALE * torch.from_numpy(biases)
 
 
 def _sampling_weights(prepared: Prepared, phrases: PhraseTable, balance: float) -> Tensor | None:

@@ -74,7 +74,12 @@ def group_phrases(
     rarest = np.where(findings[:, present], -support[present], -np.inf)
     affirms = findings[:, present].any(axis=1)
     groups = np.where(affirms, rarest.argmax(axis=1), -1) if len(present) else np.full(len(phrases), -1)
-    anchors = [weights[groups == group] @ embeddings[groups == group] for group in range(len(present))]
+    anchors = []
+    for group, finding in enumerate(present):
+        own = (groups == group) & (weights > 0)
+        # Where all its phrases went to rarer findings, they still say where it lies.
+        own = own if own.any() else findings[:, finding]
+        anchors.append(weights[own] @ embeddings[own])
 
     left = queries - len(present)
     negated = np.array([phrase.startswith("no ") for phrase in phrases])

@@ -119,7 +119,9 @@ def by_hand(generate: ReportGenerator, image: np.ndarray) -> list[tuple[float, f
 
 def test_views_together_select_by_their_mean_probability_and_each_says_its_own_phrase(generate: ReportGenerator):
     images = [np.random.default_rng(seed).integers(0, 256, (64, 48), dtype=np.uint8) for seed in (5, 6, 7)]
-    rows = [{query: (probability, text) for probability, _, query, text in by_hand(generate, image)} for image in images]
+    rows = [
+        {query: (probability, text) for probability, _, query, text in by_hand(generate, image)} for image in images
+    ]
     means = {query: (rows[0][query][0] + rows[1][query][0]) / 2 for query in rows[0]}
     threshold = sorted(means.values())[-3] - 1e-4  # three queries pass
     together = with_threshold(generate, threshold, together=True)

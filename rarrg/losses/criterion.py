@@ -63,7 +63,7 @@ class Criterion(nn.Module):
         self.queries = queries
         self.positives = positives
         weights = torch.ones(queries)
-        if findings is not None:
+        if findings is not None and findings.any():
             weights = torch.where(findings, 1.0, config.background)
         self.register_buffer("query_weights", weights / weights.mean(), persistent=False)
         self.weights = {

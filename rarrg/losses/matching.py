@@ -26,7 +26,7 @@ class Matches(NamedTuple):
     phrase: Tensor
 
 
-# Added to the cost of a pair that groups forbid; above any sum of real costs of an image.
+# Cost of a pair that groups forbid: the same for all of them, so that they have no say in which allowed ones are best.
 FORBIDDEN = 1e4
 
 
@@ -82,7 +82,8 @@ def match(
     cost = matching_cost(logits, embeddings, phrases, probability_weight)
     if groups is not None:
         allowed = groups.unsqueeze(1) == torch.arange(queries, device=groups.device)[:, None]
-        cost = cost + FORBIDDEN * ~allowed
+        # Where it is finite: NaN must still be seen.
+        cost = cost.masked_fill(~allowed & cost.isfinite(), FORBIDDEN)
     # The counts ride along (exact in float32), so that a batch costs one synchronisation with the device.
     packed = torch.cat([cost.flatten(1), counts.to(cost).unsqueeze(1)], dim=1).cpu().numpy()
     sizes = packed[:, -1].astype(np.int64)
@@ -99,7 +100,7 @@ def match(
                 f"{image}: look for a broken input, or lower optim.learning_rate"
             )
         query, phrase = linear_sum_assignment(block)
-        kept = block[query, phrase] < FORBIDDEN / 2
+        kept = block[query, phrase] < FORBIDDEN
         images_of.append(np.full(kept.sum(), image, dtype=np.int64))
         queries_of.append(query[kept])
         phrases_of.append(phrase[kept])

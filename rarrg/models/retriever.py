@@ -49,8 +49,6 @@ class PhraseRetriever(nn.Module):
     mean: Tensor
     std: Tensor
     anchors: Tensor
-    linear_weight: Tensor
-    linear_bias: Tensor
 
     def __init__(self, channels: int, text_dim: int, config: RetrieverConfig) -> None:
         super().__init__()
@@ -72,15 +70,12 @@ class PhraseRetriever(nn.Module):
             nn.Linear(config.dim, text_dim),
         )
         self.register_buffer("anchors", torch.zeros(config.queries, text_dim))
-        if config.linear:
-            self.register_buffer("linear_weight", torch.zeros(config.queries, channels))
-            self.register_buffer("linear_bias", torch.zeros(config.queries))
 
     def set_anchors(self, anchors: Tensor) -> None:
         """Let each query look for phrases near its anchor, and predict nothing but the anchor before training.
 
         Args:
-            anchors: Unit vectors, ``[queries, text_dim]``,.
+            anchors: Unit vectors, ``[queries, text_dim]``.
 
         Raises:
             ValueError: ``config.anchors`` is off, or the shape is wrong.
@@ -94,30 +89,6 @@ class PhraseRetriever(nn.Module):
         assert isinstance(last, nn.Linear)
         nn.init.zeros_(last.weight)
         nn.init.zeros_(last.bias)
-
-    def set_linear(self, weights: Tensor, biases: Tensor) -> None:
-        """Keep a linear reading of the mean-pooled features, to be added to the selection logits.
-
-        Before training these are the logits: the decoder starts at adding nothing.
-
-        Args:
-            weights: ``[queries, channels]``.
-            biases: ``[queries]``.
-
-        Raises:
-            ValueError: ``config.linear`` is off, or a shape is wrong.
-        """
-        if not self.config.linear:
-            raise ValueError("retriever.linear is off: weights would not be used")
-        if weights.shape != self.linear_weight.shape or biases.shape != self.linear_bias.shape:
-            raise ValueError(
-                f"expected {tuple(self.linear_weight.shape)} and {tuple(self.linear_bias.shape)}, "
-                f"got {tuple(weights.shape)} and {tuple(biases.shape)}"
-            )
-        self.linear_weight.copy_(weights)
-        self.linear_bias.copy_(biases)
-        nn.init.zeros_(self.selection.weight)
-        nn.init.zeros_(self.selection.bias)
 
     def set_standardisation(self, mean: Tensor, std: Tensor) -> None:
         """Keep the mean and deviation that each feature channel is standardised with.
@@ -151,14 +122,8 @@ class PhraseRetriever(nn.Module):
         if self.config.position == "sine2d":
             position = sine_position(height, width, self.config.dim).to(tokens)
         decoded, attention = self.decoder(self.projection(tokens), position, need_attention)
-        logits = self.selection(decoded).squeeze(-1)
-        if self.config.linear:
-            with torch.autocast(features.device.type, enabled=False):
-                logits = logits.float() + F.linear(
-                    features.float().mean(dim=(2, 3)), self.linear_weight, self.linear_bias
-                )
         return RetrieverOutput(
-            logits=logits,
+            logits=self.selection(decoded).squeeze(-1),
             # In float32 under autocast too: losses and the store take these for unit vectors.
             embeddings=F.normalize(self.anchors + self.semantic(decoded).float(), dim=-1),
             attention=None if attention is None else attention.unflatten(-1, (height, width)),
@@ -250,4 +215,4 @@ def shared_logits(logits: Tensor, studies: Sequence[int]) -> Tensor:
     _, index = torch.unique(torch.tensor(list(studies), device=logits.device), return_inverse=True)
     probabilities = logits.float().sigmoid()
     sums = torch.zeros(int(index.max()) + 1, logits.shape[1], device=logits.device).index_add_(0, index, probabilities)
-    return (sums / torch.bincount(index)[:, None])[index].logit()
+    return (sums / torch.bincount(index)[:, None])[index].logit(eps=1e-6)

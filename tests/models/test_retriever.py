@@ -95,24 +95,6 @@ def test_anchored_queries_start_at_their_anchors_and_learn_offsets():
         anchored.set_anchors(anchors[1:])
 
 
-def test_a_linear_reading_of_pooled_features_is_added_to_the_logits():
-    weights, biases = torch.randn(CONFIG.queries, CHANNELS), torch.randn(CONFIG.queries)
-    features = torch.randn(2, CHANNELS, 3, 3)
-    linear = make(anchors=True, linear=True)
-    linear.set_linear(weights, biases)
-    by_hand = torch.stack([weights @ image.mean(dim=(1, 2)) + biases for image in features])
-    torch.testing.assert_close(linear(features).logits, by_hand)
-    torch.nn.init.ones_(linear.selection.bias)
-    torch.testing.assert_close(linear(features).logits, by_hand + 1)
-    assert not any(parameter is linear.linear_weight for parameter in linear.parameters())
-    with pytest.raises(ValueError, match="linear is off"):
-        make(anchors=True).set_linear(weights, biases)
-    with pytest.raises(ValueError, match="expected"):
-        linear.set_linear(weights[1:], biases)
-    with pytest.raises(RarrgError, match=r"retriever\.linear: must be false without retriever\.anchors"):
-        RetrieverConfig(linear=True)
-
-
 def test_images_of_a_study_share_the_mean_of_their_probabilities():
     probabilities = torch.tensor([[0.2, 0.9], [0.5, 0.5], [0.4, 0.1]])
     shared = shared_logits(probabilities.logit(), [7, 3, 7]).sigmoid()
