@@ -36,7 +36,7 @@ from rarrg.errors import RarrgError
 from rarrg.grouping import PhraseGroups, group_phrases
 from rarrg.losses.criterion import Criterion
 from rarrg.models.retriever import ModelInfo, PhraseRetriever
-from rarrg.monitoring import PhraseTable, choose_threshold
+from rarrg.monitoring import PhraseTable, choose_offset, choose_threshold
 from rarrg.preparation import Prepared, channel_statistics, prepare
 from rarrg.resuming import find_checkpoint, load_checkpoint
 from rarrg.training import LastCheckpoint, ProgressBar, RetrieverModule
@@ -133,7 +133,7 @@ def train(config: TrainConfig, ckpt_path: str | None = None) -> Path:
 
     if any(isinstance(logger, WandbLogger) for logger in trainer.loggers):
         wandb.finish()
-    summary = _summary(config, device, module, data, prepared.splits["test"])
+    summary = _summary(config, device, module, data, prepared.splits["test"], groups)
     write_json(out / "summary.json", summary)
     retriever.save_pretrained(
         out,
@@ -258,7 +258,12 @@ def _wandb_mode(config: LogConfig) -> str:
 
 
 def _summary(
-    config: TrainConfig, device: torch.device, module: RetrieverModule, data: PhraseDataModule, test: Sequence[Example]
+    config: TrainConfig,
+    device: torch.device,
+    module: RetrieverModule,
+    data: PhraseDataModule,
+    test: Sequence[Example],
+    groups: PhraseGroups | None,
 ) -> dict[str, Any]:
     """What the kept weights do, at a threshold chosen first where none was given: on validation and test images."""
     # A trainer of its own, so that these figures enter no log as if they were another epoch's.
@@ -275,6 +280,10 @@ def _summary(
         studies = [example.study_id for example in data.val.examples]
         together = config.views == "together"
         module.threshold = choose_threshold(module.validation, module.phrases, studies, together)
+        if groups is not None:
+            others = ~groups.findings
+            offset = choose_offset(module.validation, module.phrases, others, module.threshold)
+            module.retriever.set_offset(offset * torch.from_numpy(others).float())
     figures: dict[str, Any] = {"threshold": module.threshold}
     figures |= {
         name: round(float(value), 4) for name, value in trainer.validate(module, data, verbose=False)[0].items()

@@ -12,6 +12,7 @@ import yaml
 from rarrg.cli import main, parse_evaluate
 from rarrg.config import LossConfig, TrainConfig
 from rarrg.data import phantom
+from rarrg.evaluation import parity_of
 from rarrg.experiment import train
 from rarrg.metrics.systems import MEASURES
 from tests.test_configs import as_iu_xray
@@ -122,6 +123,23 @@ def test_the_flag_may_stand_anywhere_with_or_without_a_value(flag: str, compares
     others = ["--model", "runs/a", "--train.root", "data"]
     options = parse_evaluate([*others[:place], *flag.split(), *others[place:]])
     assert (options.baselines, options.model, options.train.root) == (compares, Path("runs/a"), "data")
+
+
+def test_parity_is_the_papers_training_of_the_models_own_studies_and_encoders(tiny_config: TrainConfig) -> None:
+    paper = TrainConfig(
+        threshold=0.3,
+        data=dataclasses.replace(tiny_config.data, balance=0.25, batch_size=7),
+        loss=LossConfig(reduction="sum", selection=3.0),
+        trainer=dataclasses.replace(tiny_config.trainer, epochs=9, accelerator="auto"),
+        retriever=dataclasses.replace(tiny_config.retriever, layers=5),
+    )
+    config = dataclasses.replace(tiny_config, views="together", threshold=None)
+    parity = parity_of(config, paper)
+    assert (parity.loss, parity.retriever, parity.optim) == (paper.loss, paper.retriever, paper.optim)
+    assert (parity.threshold, parity.views, parity.trainer.epochs) == (0.3, "apart", 9)
+    assert parity.data == dataclasses.replace(config.data, balance=0.25)
+    assert (parity.vision, parity.text, parity.seed) == (config.vision, config.text, config.seed)
+    assert parity.trainer.accelerator == "cpu"
 
 
 @pytest.mark.parametrize(

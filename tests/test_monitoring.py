@@ -8,7 +8,16 @@ import torch
 
 from rarrg import monitoring
 from rarrg.metrics.findings import positive_findings
-from rarrg.monitoring import PhraseTable, Validation, choose_threshold, figures, matched_cosine, query_usage, sweep
+from rarrg.monitoring import (
+    PhraseTable,
+    Validation,
+    choose_offset,
+    choose_threshold,
+    figures,
+    matched_cosine,
+    query_usage,
+    sweep,
+)
 
 NONE = np.nan
 
@@ -90,6 +99,23 @@ def test_the_chosen_threshold_is_the_highest_with_the_best_findings_of_studies(t
     assert (
         choose_threshold(dataclasses.replace(validation, references=[np.array([4])] * 4), table, list("aabb")) == 0.95
     )
+
+
+def test_the_offset_lets_other_queries_speak_where_phrases_agree_best(table: PhraseTable) -> None:
+    # Query 0 stands for a finding and is right; query 1 does not, is right at 0.7 and wrong at 0.5.
+    validation = Validation(
+        logits=torch.logit(torch.tensor([[0.4, 0.6975], [0.4, 0.4975]])),
+        cosines=np.full((2, 2), 0.5, dtype=np.float32),
+        retrieved=np.array([[0, 1], [0, 2]]),
+        similarities=np.ones((2, 2), dtype=np.float32),
+        references=[np.array([0, 1]), np.array([0])],
+    )
+    others = np.array([False, True])
+    offset = choose_offset(validation, table, others, 0.3)
+    # The highest threshold that still lets 0.6975 pass is 0.695.
+    assert offset == pytest.approx(np.log(0.3 / 0.7) - np.log(0.695 / 0.305))
+    moved = dataclasses.replace(validation, logits=validation.logits + offset * torch.from_numpy(others))
+    assert moved.retrieves(0.3).tolist() == [[True, True], [True, False]]
 
 
 def test_use_of_queries_by_hand(validation: Validation) -> None:

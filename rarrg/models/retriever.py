@@ -49,6 +49,7 @@ class PhraseRetriever(nn.Module):
     mean: Tensor
     std: Tensor
     anchors: Tensor
+    offset: Tensor
 
     def __init__(self, channels: int, text_dim: int, config: RetrieverConfig) -> None:
         super().__init__()
@@ -70,6 +71,7 @@ class PhraseRetriever(nn.Module):
             nn.Linear(config.dim, text_dim),
         )
         self.register_buffer("anchors", torch.zeros(config.queries, text_dim))
+        self.register_buffer("offset", torch.zeros(config.queries))
 
     def set_anchors(self, anchors: Tensor) -> None:
         """Let each query look for phrases near its anchor, and predict nothing but the anchor before training.
@@ -89,6 +91,14 @@ class PhraseRetriever(nn.Module):
         assert isinstance(last, nn.Linear)
         nn.init.zeros_(last.weight)
         nn.init.zeros_(last.bias)
+
+    def set_offset(self, offset: Tensor) -> None:
+        """Add a constant to each query's selection logit, so that one threshold serves queries of different kinds.
+
+        Args:
+            offset: ``[queries]``.
+        """
+        self.offset.copy_(offset)
 
     def set_standardisation(self, mean: Tensor, std: Tensor) -> None:
         """Keep the mean and deviation that each feature channel is standardised with.
@@ -123,7 +133,7 @@ class PhraseRetriever(nn.Module):
             position = sine_position(height, width, self.config.dim).to(tokens)
         decoded, attention = self.decoder(self.projection(tokens), position, need_attention)
         return RetrieverOutput(
-            logits=self.selection(decoded).squeeze(-1),
+            logits=self.selection(decoded).squeeze(-1) + self.offset,
             # In float32 under autocast too: losses and the store take these for unit vectors.
             embeddings=F.normalize(self.anchors + self.semantic(decoded).float(), dim=-1),
             attention=None if attention is None else attention.unflatten(-1, (height, width)),

@@ -95,6 +95,14 @@ def test_anchored_queries_start_at_their_anchors_and_learn_offsets():
         anchored.set_anchors(anchors[1:])
 
 
+def test_an_offset_is_added_to_each_querys_logit_and_kept():
+    retriever, features, offset = make(), torch.randn(2, CHANNELS, 3, 3), torch.arange(float(CONFIG.queries))
+    before = retriever(features).logits
+    retriever.set_offset(offset)
+    torch.testing.assert_close(retriever(features).logits, before + offset)
+    assert "offset" in retriever.state_dict()
+
+
 def test_images_of_a_study_share_the_mean_of_their_probabilities():
     probabilities = torch.tensor([[0.2, 0.9], [0.5, 0.5], [0.4, 0.1]])
     shared = shared_logits(probabilities.logit(), [7, 3, 7]).sigmoid()
