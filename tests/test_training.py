@@ -48,10 +48,10 @@ def test_noise_is_added_in_training_and_nowhere_else(one_epoch: TrainConfig, mon
     def watch(self: RetrieverModule, batch: Any, noise: bool) -> Any:
         forward = self.criterion.forward
 
-        def see(logits: torch.Tensor, embeddings: torch.Tensor, phrases: torch.Tensor, counts: torch.Tensor) -> Any:
+        def see(logits: torch.Tensor, embeddings: torch.Tensor, phrases: torch.Tensor, *rest: Any) -> Any:
             clean = self.phrase_table[batch.phrases]
             norms[self.training].append(float((phrases - clean).norm(dim=-1).mean()))
-            return forward(logits, embeddings, phrases, counts)
+            return forward(logits, embeddings, phrases, *rest)
 
         monkeypatch.setattr(self.criterion, "forward", see)
         found = terms(self, batch, noise)
