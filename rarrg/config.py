@@ -277,7 +277,8 @@ class TrainConfig:
         out: Run folder; becomes a model folder that ``infer.py --model`` reads.
         seed: Seed of weights, noise, dropout, sampling and phantom studies.
         threshold: Selection probability above which a query retrieves its phrase; null chooses it after training, the
-            one with the largest sum of micro- and macro-F1 of findings over the validation studies.
+            one with the largest sum of micro- and macro-F1 of findings over the validation studies; with
+            ``retriever.anchors`` also an offset for queries that stand for no finding, by the F1 of phrases.
         views: Whether the views of a study select phrases each on its own (``apart``, as the paper) or by the mean of
             their selection probabilities (``together``).
         data: Studies and batches.

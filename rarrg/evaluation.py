@@ -128,7 +128,10 @@ def evaluate(
     """
     folder = model_folder(options.model)
     _, info = read_model(folder)
-    trained = read_config([f"--config={folder / 'train.yaml'}"])
+    training = folder / "train.yaml"
+    if not training.is_file():
+        raise RarrgError(f"{training}: is missing; evaluate a model folder as train.py left it")
+    trained = read_config([f"--config={training}"])
     out = options.out or folder / "evaluation"
     cache = Path(options.data.cache)
     generator = ReportGenerator.from_pretrained(folder, threshold=options.threshold, device=options.device)

@@ -125,6 +125,15 @@ def test_the_flag_may_stand_anywhere_with_or_without_a_value(flag: str, compares
     assert (options.baselines, options.model, options.train.root) == (compares, Path("runs/a"), "data")
 
 
+def test_a_model_without_its_training_configuration_is_one_line(
+    trained: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (trained / "train.yaml").unlink()
+    capsys.readouterr()
+    assert main(words(trained)) == 2
+    assert "train.yaml: is missing; evaluate a model folder as train.py left it" in capsys.readouterr().err
+
+
 def test_parity_is_the_papers_training_of_the_models_own_studies_and_encoders(tiny_config: TrainConfig) -> None:
     paper = TrainConfig(
         threshold=0.3,
