@@ -67,15 +67,22 @@ class EncoderConfig:
         spec: ``hf:ORG/NAME``, ``timm:NAME``, ``packaged:efficientnet-lite0`` or a local folder of a transformers model.
         size: Input side in pixels; null takes the encoder's own.
         revision: Commit or tag of a hub model; null takes its newest.
+        stages: Stages of a timm or packaged network whose maps are joined on channels, as timm numbers them (its
+            ``forward_intermediates``); null takes the network's last features.
     """
 
     spec: str
     size: int | None = None
     revision: str | None = None
+    stages: list[int] | None = None
 
     def __post_init__(self) -> None:
         _require(bool(self.spec), "vision.encoders[].spec", "an encoder's name", self.spec)
         _require(self.size is None or self.size >= 16, "vision.encoders[].size", "at least 16", self.size)
+        rising = self.stages is None or (
+            bool(self.stages) and min(self.stages) >= 0 and self.stages == sorted(set(self.stages))
+        )
+        _require(rising, "vision.encoders[].stages", "rising numbers from 0, as [3, 4], or null", self.stages)
 
 
 def _paper_encoders() -> list[EncoderConfig]:
@@ -130,6 +137,8 @@ class RetrieverConfig:
         standardise: Standardise each feature channel by its mean and deviation over the training images.
         anchors: Tie each query to a group of training phrases, a finding or a cluster of the others, from whose centre
             it predicts an offset; false leaves it to training what a query looks for, as the paper.
+        members: Retrievers that are trained side by side and averaged. Above 1 needs ``anchors``, without which a query
+            looks for one thing in one member and for another in the next.
     """
 
     queries: int = 50
@@ -141,11 +150,13 @@ class RetrieverConfig:
     position: Literal["none", "sine2d"] = "none"
     standardise: bool = False
     anchors: bool = False
+    members: int = 1
 
     def __post_init__(self) -> None:
-        for name in ("queries", "layers", "dim", "heads", "feedforward"):
+        for name in ("queries", "layers", "dim", "heads", "feedforward", "members"):
             _require(getattr(self, name) >= 1, f"retriever.{name}", "at least 1", getattr(self, name))
         _require(0 <= self.dropout < 1, "retriever.dropout", "in [0, 1)", self.dropout)
+        _require(self.members == 1 or self.anchors, "retriever.members", "1 without retriever.anchors", self.members)
         _require(self.dim % self.heads == 0, "retriever.dim", f"a multiple of retriever.heads ({self.heads})", self.dim)
 
 
@@ -278,7 +289,7 @@ class TrainConfig:
         seed: Seed of weights, noise, dropout, sampling and phantom studies.
         threshold: Selection probability above which a query retrieves its phrase; null chooses it after training, the
             one with the largest sum of micro- and macro-F1 of findings over the validation studies; with
-            ``retriever.anchors`` also an offset for queries that stand for no finding, by the F1 of phrases.
+            ``retriever.anchors`` also an offset for queries that stand for no finding, by the number of phrases.
         views: Whether the views of a study select phrases each on its own (``apart``, as the paper) or by the mean of
             their selection probabilities (``together``).
         data: Studies and batches.

@@ -281,9 +281,8 @@ def _summary(
         together = config.views == "together"
         module.threshold = choose_threshold(module.validation, module.phrases, studies, together)
         if groups is not None:
-            others = ~groups.findings
-            offset = choose_offset(module.validation, module.phrases, others, module.threshold)
-            module.retriever.set_offset(offset * torch.from_numpy(others).float())
+            offset = choose_offset(module.validation, groups, module.threshold, studies, together)
+            module.retriever.set_offset(offset * torch.from_numpy(~groups.findings).float())
     figures: dict[str, Any] = {"threshold": module.threshold}
     figures |= {
         name: round(float(value), 4) for name, value in trainer.validate(module, data, verbose=False)[0].items()

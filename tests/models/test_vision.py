@@ -233,7 +233,7 @@ def test_references_load_the_same_encoders_again(dinov2: Path, clip: Path):
     fused = load_fused([EncoderConfig(str(dinov2), 42), EncoderConfig(str(clip))])
     references = fused.references()
     assert [reference["size"] for reference in references] == [42, 32]
-    again = load_fused([EncoderConfig(ref["spec"], ref["size"], ref["revision"]) for ref in references])
+    again = load_fused([EncoderConfig(ref["spec"], ref["size"], ref["revision"], ref["stages"]) for ref in references])
     assert again.references() == references
     assert again.fingerprint == fused.fingerprint
     assert FusedEncoder(list(fused.encoders)[::-1]).fingerprint != fused.fingerprint
@@ -466,6 +466,34 @@ def test_timm_fingerprint_follows_the_network(untrained_timm):
     assert plain.fingerprint != other.fingerprint
 
 
+def test_timm_stages_are_averaged_to_the_grid_of_the_last_and_joined(untrained_timm):
+    encoder = load_encoder("timm:efficientnet_b0", 64, stages=[2, 3, 4])
+    assert (encoder.channels, encoder.grid, encoder.stages) == (40 + 112 + 320, (2, 2), [2, 3, 4])
+    pixels = pixels_of(encoder)
+    network, seen = encoder.network, []
+    for block in (2, 4, 6):  # where timm's stages 2, 3 and 4 end
+        network.blocks[block].register_forward_hook(lambda _module, _inputs, output: seen.append(output))
+    features = encoder(pixels)
+    second, third, fourth = seen
+    torch.testing.assert_close(features[:, :40, 1, 0], second[:, :, 4:, :4].mean((2, 3)))
+    torch.testing.assert_close(features[:, 40:152, 0, 1], third[:, :, :2, 2:].mean((2, 3)))
+    assert torch.equal(features[:, 152:], fourth)
+    assert encoder.fingerprint != load_encoder("timm:efficientnet_b0", 64, stages=[3, 4]).fingerprint
+
+    tokens = load_encoder("timm:test_vit", stages=[3, 5])
+    assert (tokens.channels, tokens.grid) == (128, (10, 10))
+
+
+def test_stages_that_an_encoder_does_not_have(untrained_timm, dinov2: Path):
+    with pytest.raises(RarrgError, match=r"timm:resnet18: .*its stages are 0 to 4, got \[3, 5\]"):
+        load_encoder("timm:resnet18", 64, stages=[3, 5])
+    with pytest.raises(RarrgError, match="only timm and packaged networks have stages"):
+        load_encoder(str(dinov2), stages=[1])
+    for stages in ([], [4, 3], [-1]):
+        with pytest.raises(RarrgError, match=r"vision\.encoders\[\]\.stages: must be rising numbers"):
+            EncoderConfig("timm:resnet18", stages=stages)
+
+
 def test_timm_size_that_does_not_fit(untrained_timm):
     with pytest.raises(RarrgError, match="size 65 is not a multiple of its patch of 16 pixels; take 64 or 80"):
         load_encoder("timm:test_vit", 65)
@@ -485,6 +513,8 @@ class TestPackaged:
         encoder = load_encoder(f"packaged:{name}", 256)
         assert (encoder.channels, encoder.grid) == (1280, (8, 8))
         assert encoder(pixels_of(encoder, batch=1)).shape == (1, 1280, 8, 8)
+        last = {"efficientnet-lite0": 320, "efficientnet-lite2": 352}[name]
+        assert load_encoder(f"packaged:{name}", 256, stages=[4]).channels == last
 
     def test_weights_are_the_trained_ones(self):
         """A moved disc stays like itself and unlike stripes; activations are ReLU6's."""
