@@ -80,7 +80,7 @@ def test_the_sweep_has_the_figures_of_each_threshold(validation: Validation, tab
     assert [row["phrases_per_image"] for row in rows[:3:2]] == [2.5, 1.5]  # a b and b c d, then a and b c
 
 
-def test_the_chosen_threshold_is_the_highest_with_the_best_findings_of_studies(table: PhraseTable) -> None:
+def test_the_chosen_threshold_has_the_best_findings_of_studies_in_the_mean_of_thresholds_nearby(table: PhraseTable) -> None:
     # Two studies of two images; phrase 0 affirms the first finding, 1 the second, 4 none.
     table = PhraseTable([*table.texts, "e"], np.zeros((5, 2)), np.vstack([table.findings, [False, False]]))
     validation = Validation(
@@ -90,12 +90,13 @@ def test_the_chosen_threshold_is_the_highest_with_the_best_findings_of_studies(t
         similarities=np.ones((4, 2), dtype=np.float32),
         references=[np.array([0]), np.array([0]), np.array([4]), np.array([4])],
     )
-    # Above 0.45 nothing is found, from 0.36 to 0.45 the first finding, below that the second too, which is wrong.
-    assert choose_threshold(validation, table, ["a", "a", "b", "b"]) == 0.45
+    # Above 0.45 nothing is found, from 0.355 to 0.45 the first finding, below that the second too, which is wrong.
+    # 0.39 is the highest from which 0.06 upwards still finds something.
+    assert choose_threshold(validation, table, ["a", "a", "b", "b"]) == 0.39
     # As one study, finding it in one image is enough, and the second finding is wrong all the same.
-    assert choose_threshold(validation, table, ["a"] * 4) == 0.45
+    assert choose_threshold(validation, table, ["a"] * 4) == 0.39
     # Views together: 0.4525 and 0.1 are 0.276 for both images of the study, which retrieve phrases 0 and 4.
-    assert choose_threshold(validation, table, ["a", "a", "b", "b"], together=True) == 0.275
+    assert choose_threshold(validation, table, ["a", "a", "b", "b"], together=True) == 0.215
     # Where nothing is to be found, the strictest threshold says least.
     assert (
         choose_threshold(dataclasses.replace(validation, references=[np.array([4])] * 4), table, list("aabb")) == 0.95
