@@ -63,11 +63,16 @@ def read_json(path: Path) -> Any:
         raise RarrgError(f"{path}: is not valid JSON ({error})") from error
 
 
+def jsonl_line(row: dict[str, Any]) -> str:
+    """A JSON object as a line of a JSONL file."""
+    return json.dumps(row, ensure_ascii=False) + "\n"
+
+
 def write_jsonl(path: Path, rows: Iterable[dict[str, Any]]) -> None:
     """Write one JSON object a line, atomically."""
     with atomic_write(path) as temporary, temporary.open("w", encoding="utf-8") as file:
         for row in rows:
-            file.write(json.dumps(row, ensure_ascii=False) + "\n")
+            file.write(jsonl_line(row))
 
 
 def read_jsonl(path: Path) -> list[dict[str, Any]]:
@@ -76,23 +81,27 @@ def read_jsonl(path: Path) -> list[dict[str, Any]]:
     Raises:
         RarrgError: The file is missing, or a line (named by its number) is no JSON object.
     """
-    rows: list[dict[str, Any]] = []
+    return list(iterate_jsonl(path))
+
+
+def iterate_jsonl(path: Path) -> Iterator[dict[str, Any]]:
+    """Read one JSON object a line as :func:`read_jsonl` does, one at a time."""
     try:
         with path.open(encoding="utf-8") as file:
             for number, line in enumerate(file, start=1):
                 if not line.strip():
                     continue
-                row = json.loads(line)
+                try:
+                    row = json.loads(line)
+                except json.JSONDecodeError as error:
+                    raise RarrgError(f"{path}, line {number}: is not valid JSON ({error})") from error
                 if not isinstance(row, dict):
                     raise RarrgError(f"{path}, line {number}: is not a JSON object")
-                rows.append(row)
+                yield row
     except OSError as error:
         raise RarrgError(f"{path}: cannot be read ({error.strerror})") from error
     except UnicodeDecodeError as error:
         raise RarrgError(f"{path}: is not UTF-8 text") from error
-    except json.JSONDecodeError as error:
-        raise RarrgError(f"{path}, line {number}: is not valid JSON ({error})") from error
-    return rows
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""The command line: ``rarrg train``, ``infer``, ``evaluate``, ``demo``. Heavy imports stay inside the commands."""
+"""The command line: ``rarrg train``, ``infer``, ``evaluate``, ``extract``, ``demo``. Heavy imports stay inside the commands."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from jsonargparse import ActionConfigFile, ArgumentError, ArgumentParser
 from rarrg import __version__
 from rarrg.config import TrainConfig
 from rarrg.errors import RarrgError
+from rarrg.extract_config import ExtractConfig
 from rarrg.memory import keep_freed_memory
 
 if TYPE_CHECKING:
@@ -30,6 +31,7 @@ commands:
   train     train a phrase retriever:      rarrg train --config iu_xray.yaml --data.root DIR
   infer     write a report of an image:    rarrg infer --frontal a.jpg --lateral b.jpg --model runs/demo
   evaluate  measure on unseen studies:     rarrg evaluate --model runs/iu_xray --data.root DIR --baselines
+  extract   reports to key phrases:        rarrg extract --config mimic.yaml --data.root DIR --out DIR
   demo      train on drawn studies (or an IU X-Ray folder) and report a held-out pair"""
 
 
@@ -80,6 +82,7 @@ def _train_parser(prog: str) -> ArgumentParser:
         "--ckpt_path", type=str | None, default=None, help="'last' or a checkpoint file: resume a killed run"
     )
     parser.add_class_arguments(TrainConfig, fail_untyped=True)
+    parser.add_class_arguments(ExtractConfig, "extract", fail_untyped=True)  # read by rarrg extract from the same file
     return parser
 
 
@@ -129,6 +132,7 @@ def parse_train(argv: Sequence[str], prog: str = "rarrg train") -> tuple[TrainCo
     values = _parse(_train_parser(prog), _with_found_config(argv))
     ckpt_path = values.pop("ckpt_path")
     values.pop("config")
+    values.pop("extract")
     return TrainConfig(**values), ckpt_path
 
 
@@ -199,6 +203,22 @@ def _evaluate(argv: Sequence[str], prog: str) -> int:
     return 0
 
 
+def _extract(argv: Sequence[str], prog: str) -> int:
+    from rarrg.cli_extract import HELP, STEPS, plain_words, split_step
+    from rarrg.extraction import ExtractOptions, extract
+
+    step, words = split_step(argv)
+    parser = ArgumentParser(
+        prog=f"{prog} [{'|'.join(STEPS)}]", description=HELP, exit_on_error=False, allow_abbrev=False
+    )
+    parser.add_argument("--config", action=ActionConfigFile, help="YAML file of which data and extract are read")
+    parser.add_class_arguments(ExtractOptions, fail_untyped=True)
+    values = _parse(parser, plain_words(words, find_config))
+    values.pop("config")
+    extract(step, ExtractOptions(**values), print)
+    return 0
+
+
 # What changes when the demo gets a real data set: less of everything an epoch costs.
 IU_XRAY_DEMO = ["--data.source=iu_xray", "--data.batch_size=64", "--trainer.epochs=6", "--out=runs/demo_iu_xray"]
 
@@ -225,6 +245,7 @@ COMMANDS: dict[str, Callable[[Sequence[str], str], int]] = {
     "train": _train,
     "infer": _infer,
     "evaluate": _evaluate,
+    "extract": _extract,
     "demo": _demo,
 }
 

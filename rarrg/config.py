@@ -137,7 +137,7 @@ class RetrieverConfig:
         standardise: Standardise each feature channel by its mean and deviation over the training images.
         anchors: Tie each query to a group of training phrases, a finding or a cluster of the others, from whose centre
             it predicts an offset; false leaves it to training what a query looks for, as the paper.
-        members: Retrievers that are trained side by side and averaged. Above 1 needs ``anchors``, without which a query
+        members: Retrievers that are trained side by side and joined. Above 1 needs ``anchors``, without which a query
             looks for one thing in one member and for another in the next.
     """
 

@@ -10,7 +10,7 @@ from rarrg.config import TrainConfig
 from rarrg.data.studies import read_studies
 from rarrg.errors import RarrgError
 from rarrg.experiment import train
-from rarrg.extract.stage import read_key_phrases, with_key_phrases
+from rarrg.extract.key_phrases import KEY_PHRASES, read_key_phrases, with_key_phrases
 from rarrg.inference import InferOptions, infer
 from rarrg.types import Position, Study
 
@@ -28,7 +28,7 @@ def demo(config: TrainConfig) -> None:
     """
     studies = pairs(read_studies(config.data, config.seed))
     out = train(config)
-    study = most_findings(with_key_phrases(studies, read_key_phrases(out / "key_phrases.jsonl")))
+    study = most_findings(with_key_phrases(studies, read_key_phrases(out / KEY_PHRASES)))
     log.info("\nHeld-out study %s. Its report says:\n%s\n\nRetrieved report:", study.id, study.findings)
     infer(
         InferOptions(

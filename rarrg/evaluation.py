@@ -24,7 +24,9 @@ from rarrg.data.evaluation_set import SCOPES, EvaluationSet, evaluation_set
 from rarrg.data.screening import screen_images, write_skipped
 from rarrg.data.studies import read_studies
 from rarrg.errors import RarrgError
-from rarrg.extract.stage import extract_with_rules, read_key_phrases, with_key_phrases
+from rarrg.extract.key_phrases import KEY_PHRASES, read_key_phrases, with_key_phrases
+from rarrg.extract.reports import reports_of
+from rarrg.extract.rules_step import extract_with_rules
 from rarrg.metrics.bootstrap import Estimate, resampling_weights
 from rarrg.metrics.classification import per_label
 from rarrg.metrics.findings import OBSERVATIONS, positive_findings
@@ -238,8 +240,8 @@ def _evaluation_set(options: EvaluateOptions, trained: TrainConfig, out: Path) -
         raise RarrgError(f"--out {out}: cannot be written ({error.strerror})") from error
     phrases = options.data.phrases
     if phrases is None:
-        phrases = out / "key_phrases.jsonl"
-        extract_with_rules(studies, phrases)
+        phrases = out / KEY_PHRASES
+        extract_with_rules(lambda: reports_of(studies), phrases)
     studies = with_key_phrases(studies, read_key_phrases(phrases))
     views = [view for study in studies for view in study.views]
     faults = screen_images(views, Path(data.cache) / "screened.jsonl")

@@ -18,7 +18,9 @@ from rarrg.data.images import read_image
 from rarrg.data.screening import screen_images, write_skipped
 from rarrg.data.studies import Example, examples_of, read_studies
 from rarrg.errors import RarrgError
-from rarrg.extract.stage import extract_with_rules, read_key_phrases, with_key_phrases
+from rarrg.extract.key_phrases import KEY_PHRASES, read_key_phrases, with_key_phrases
+from rarrg.extract.reports import reports_of
+from rarrg.extract.rules_step import extract_with_rules
 from rarrg.models.text import TextEncoder, embed_phrases, load_text_encoder
 from rarrg.models.vision import FusedEncoder, load_fused
 from rarrg.store.phrase_store import PhraseStore, StoredPhrase
@@ -146,11 +148,11 @@ def channel_statistics(prepared: Prepared, device: torch.device, seed: int) -> t
 
 
 def _with_phrases(studies: list[Study], config: TrainConfig) -> list[Study]:
-    path = Path(config.out) / "key_phrases.jsonl"
+    path = Path(config.out) / KEY_PHRASES
     if config.data.phrases is not None:
         path = Path(config.data.phrases)
     else:
-        extract_with_rules(studies, path)
+        extract_with_rules(lambda: reports_of(studies), path)
     found = read_key_phrases(path)
     studies = with_key_phrases(studies, found)
     for split in (*config.data.train_splits, "val"):

@@ -1,143 +1,268 @@
-"""The extraction stage: studies -> ``key_phrases.jsonl``, and the same file back.
+"""Resumable work on reports: what is done is kept on disk, row by row, and never done twice.
 
-One row a study, whichever extractor wrote it::
-
-    {"study_id": "7", "key_phrases": ["no pneumothorax"],
-     "provenance": {"extractor": ..., "version": ..., "text_sha256": ...}}
-
-A study with empty findings has no row; a study whose findings gave no phrase has a row with an empty list.
+A step turns items (a report and what the step needs beside it) into rows of one JSONL file. Every item has a key, the
+checksum of all that its row depends on; equal reports have equal keys and are worked on once. Rows are appended to
+``<name>.partial`` and flushed one by one, so that a killed run loses what was under way and nothing else. When all is
+done the rows are written in the order of the reports, in one step, and the partial file goes. Memory holds the keys
+(32 bytes a report), not the rows.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from array import array
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from tqdm import tqdm
 
-from rarrg.artifacts import read_jsonl, write_jsonl
+from rarrg.artifacts import jsonl_line, write_jsonl
 from rarrg.errors import RarrgError
-from rarrg.extract.rules import EXTRACTOR, VERSION, extract_phrases
-from rarrg.types import Study
+from rarrg.extract.reports import ReportText
+
+Row = dict[str, Any]
+KEY_LENGTH = 32
+_BLOCK = 1024
+_TAIL = 1 << 16
 
 
-def extract_with_rules(studies: Sequence[Study], path: Path) -> None:
-    """Write the key phrases of every study with findings, by the rules.
+@dataclass(frozen=True)
+class Item:
+    """One report to work on.
 
-    Work is kept as it is done in ``<name>.partial`` beside ``path``, one flushed line a text; a later call goes on
-    from there. Rows already in ``path`` are kept where text, extractor and version still match. Equal findings are
-    read once. The finished file replaces ``path`` in one step and follows the order of the studies.
+    Attributes:
+        key: Of :func:`key_of`.
+        report: The report.
+        phrases: Phrases of an earlier step; None for a step that needs none, or where that step failed.
+    """
+
+    key: str
+    report: ReportText
+    phrases: tuple[str, ...] | None = None
+
+
+@dataclass(frozen=True)
+class Failure:
+    """A report without a row.
+
+    Attributes:
+        study_id: First study with the report.
+        text_sha256: Checksum of its findings.
+        step: The step that failed.
+        reason: Why, in one line.
+    """
+
+    study_id: str
+    text_sha256: str
+    step: str
+    reason: str
+
+
+Items = Callable[[], Iterable[Item]]
+Do = Callable[[Iterator[Item]], Iterable["tuple[Item, Row | str]"]]
+"""Works on items as they are drawn; gives each with its row, or with the reason why there is none, in any order."""
+
+
+def key_of(*parts: Any) -> str:
+    """Checksum of JSON values, 128 bits in hex."""
+    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:KEY_LENGTH]
+
+
+@dataclass(frozen=True)
+class Shard:
+    """Part ``number`` of ``of``, from 1, as one of several machines works on it.
+
+    Attributes:
+        number: From 1.
+        of: Number of parts.
+    """
+
+    number: int
+    of: int
+
+    @classmethod
+    def parse(cls, text: str) -> Shard:
+        """Read ``3/16``.
+
+        Raises:
+            RarrgError: The text is nothing like that.
+        """
+        number, slash, of = text.partition("/")
+        if not (slash and number.isdecimal() and of.isdecimal() and 1 <= int(number) <= int(of)):
+            raise RarrgError(f"--shard: must be a part and the number of parts, as 3/16, got {text!r}")
+        return cls(int(number), int(of))
+
+    @property
+    def folder(self) -> str:
+        """Name of the folder of its files."""
+        return f"shard-{self.number}-of-{self.of}"
+
+    def holds(self, report: ReportText) -> bool:
+        """Whether a report is of this part; equal findings are always of the same."""
+        return int(report.sha256[:15], 16) % self.of == self.number - 1
+
+
+class Rows:
+    """Rows of JSONL files by key. They stay on disk; memory has 40 bytes for each."""
+
+    def __init__(self, paths: Sequence[Path], key: Callable[[Row], str | None]) -> None:
+        """Index the files that exist.
+
+        Args:
+            paths: JSONL files.
+            key: Key of a row; None for a row that no longer holds. May raise KeyError, TypeError or ValueError for what
+                is no row of the step.
+
+        Raises:
+            RarrgError: A line is no row.
+        """
+        keys, places = bytearray(), array("q")
+        self._files = [path.open("rb") for path in paths if path.exists()]
+        for number, file in enumerate(self._files):
+            offset = 0
+            for line_number, line in enumerate(file, start=1):
+                found = self._key(key, line, f"{file.name}, line {line_number}")
+                if found is not None:
+                    keys += found.encode("ascii")
+                    places.append(offset << 8 | number)
+                offset += len(line)
+        unsorted = np.frombuffer(bytes(keys), dtype=f"S{KEY_LENGTH}")
+        order = np.argsort(unsorted, kind="stable")
+        self._keys, self._places = unsorted[order], np.frombuffer(places, dtype=np.int64)[order]
+
+    @staticmethod
+    def _key(key: Callable[[Row], str | None], line: bytes, where: str) -> str | None:
+        try:
+            return key(json.loads(line)) if line.strip() else None
+        except RarrgError as error:
+            raise RarrgError(f"{where}: {error}") from error
+        except (ValueError, KeyError, TypeError) as error:
+            if not line.endswith(b"\n"):
+                return None  # torn
+            raise RarrgError(f"{where}: is no row of this step; move the file or name another place") from error
+
+    def __enter__(self) -> Rows:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for file in self._files:
+            file.close()
+
+    def __len__(self) -> int:
+        return len(self._keys)
+
+    def has(self, keys: np.ndarray) -> np.ndarray:
+        """Which keys have a row: ``[n]`` of bytes to bool ``[n]``."""
+        return self._find(keys) >= 0
+
+    def get(self, keys: Sequence[str]) -> list[Row | None]:
+        """The row of each key, None where there is none."""
+        found = self._find(np.array(keys, dtype=f"S{KEY_LENGTH}"))
+        return [None if place < 0 else self._read(place) for place in found.tolist()]
+
+    def _find(self, keys: np.ndarray) -> np.ndarray:
+        if not len(self):
+            return np.full(len(keys), -1)
+        index = np.searchsorted(self._keys, keys).clip(max=len(self) - 1)
+        return np.where(self._keys[index] == keys, self._places[index], -1)
+
+    def _read(self, place: int) -> Row:
+        file = self._files[place & 0xFF]
+        file.seek(place >> 8)
+        row: Row = json.loads(file.readline())
+        return row
+
+
+def run_step(step: str, items: Items, path: Path, key: Callable[[Row], str | None], do: Do) -> list[Failure]:
+    """Work on the items that have no row yet, and write the rows of all, in the items' order, once a key.
 
     Args:
-        studies: Studies with unique ids.
-        path: The file to write; its folder is created.
+        step: Name of the step, for the bar and for failures.
+        items: Gives the items, the same ones each time it is called.
+        path: The file; its folder is created.
+        key: Key of a row of the file; see :class:`Rows`.
+        do: Works on items.
+
+    Returns:
+        Items without a row, each key once, in the items' order. They are worked on again by the next call.
 
     Raises:
-        RarrgError: A study id is there twice, or ``path`` holds another extractor's rows or no rows at all.
+        RarrgError: ``path`` holds something else.
     """
-    _check_unique(studies)
+    failures = add_rows(step, items, path, key, do)
+    first = _keys(items)[1]
+    with Rows([path, partial_of(path)], key) as rows:
+        done = (row for (_, row), new in zip(in_order(items, rows), first.tolist(), strict=True) if new and row)
+        write_jsonl(path, done)
+    partial_of(path).unlink(missing_ok=True)
+    return failures
+
+
+def partial_of(path: Path) -> Path:
+    """Where the rows of an unfinished file lie."""
+    return path.with_name(f"{path.name}.partial")
+
+
+def add_rows(step: str, items: Items, path: Path, key: Callable[[Row], str | None], do: Do) -> list[Failure]:
+    """The first half of :func:`run_step`: put the rows that lack into the partial file, and leave ``path`` alone."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(f"{path.name}.partial")
-    known = {**_finished(path), **_finished(partial)}
-    texts = {text_sha256(study.findings): study.findings for study in studies if study.findings.strip()}
-    missing = [digest for digest in texts if digest not in known]
-    if missing:
-        _drop_torn_line(partial)
-        with partial.open("a", encoding="utf-8") as file:
-            for digest in tqdm(missing, desc="key phrases", unit="report"):
-                known[digest] = extract_phrases(texts[digest])
-                row = {"study_id": "", "key_phrases": known[digest], "provenance": _provenance(digest)}
-                file.write(json.dumps(row, ensure_ascii=False) + "\n")
-                file.flush()
-    write_jsonl(path, _rows(studies, known))
-    partial.unlink(missing_ok=True)
+    partial = partial_of(path)
+    _drop_torn_line(partial)
+    keys, first = _keys(items)
+    with Rows([path, partial], key) as rows:
+        wanted = first & ~rows.has(keys)
+    reasons: dict[str, str] = {}
+    total = int(wanted.sum())
+    if total:
+        todo = (item for item, want in zip(items(), wanted.tolist(), strict=True) if want)
+        with partial.open("a", encoding="utf-8") as file, tqdm(total=total, desc=step, unit="report") as bar:
+            for item, outcome in do(todo):
+                if isinstance(outcome, str):
+                    reasons[item.key] = outcome
+                else:
+                    file.write(jsonl_line(outcome))
+                    file.flush()
+                bar.update()
+    if not reasons:
+        return []
+    failed = ((item, reasons.pop(item.key, None)) for item in items())
+    return [
+        Failure(item.report.study_id, item.report.sha256, step, reason) for item, reason in failed if reason is not None
+    ]
 
 
-def read_key_phrases(path: Path) -> dict[str, tuple[str, ...]]:
-    """Read an extractor's file: study id -> key phrases, in the order of the file.
-
-    Raises:
-        RarrgError: The file cannot be read, or a row lacks a key, holds a wrong type, or repeats a study.
-    """
-    phrases: dict[str, tuple[str, ...]] = {}
-    for number, row in enumerate(read_jsonl(path), start=1):
-        where = f"{path}, row {number}"
-        study_id = row.get("study_id")
-        if not isinstance(study_id, str) or not study_id:
-            raise RarrgError(f"{where}: study_id must be a non-empty text, got {study_id!r}")
-        where = f"{where} (study {study_id})"
-        if study_id in phrases:
-            raise RarrgError(f"{where}: study_id is there a second time; keep one row a study")
-        found = row.get("key_phrases")
-        if not isinstance(found, list) or not all(isinstance(phrase, str) and phrase.strip() for phrase in found):
-            raise RarrgError(f"{where}: key_phrases must be a list of non-empty texts, got {found!r}")
-        if not isinstance(row.get("provenance", {}), dict):
-            raise RarrgError(f"{where}: provenance must be an object, got {row['provenance']!r}")
-        phrases[study_id] = tuple(found)
-    return phrases
+def _keys(items: Items) -> tuple[np.ndarray, np.ndarray]:
+    """Key of each item, and which items are the first with their key."""
+    keys = np.fromiter((item.key.encode("ascii") for item in items()), dtype=f"S{KEY_LENGTH}")
+    first = np.zeros(len(keys), dtype=bool)
+    first[np.unique(keys, return_index=True)[1]] = True
+    return keys, first
 
 
-def with_key_phrases(studies: Sequence[Study], phrases: Mapping[str, tuple[str, ...]]) -> list[Study]:
-    """Attach key phrases by study id; a study without an entry gets none."""
-    return [replace(study, key_phrases=tuple(phrases.get(study.id, ()))) for study in studies]
-
-
-def text_sha256(findings: str) -> str:
-    """Hex SHA-256 of a FINDINGS text in UTF-8."""
-    return hashlib.sha256(findings.encode("utf-8", "surrogatepass")).hexdigest()
-
-
-def _check_unique(studies: Sequence[Study]) -> None:
-    seen: set[str] = set()
-    for study in studies:
-        if study.id in seen:
-            raise RarrgError(f"study {study.id}: is there twice; a file of key phrases has one row a study")
-        seen.add(study.id)
-
-
-def _provenance(digest: str) -> dict[str, Any]:
-    return {"extractor": EXTRACTOR, "version": VERSION, "text_sha256": digest}
-
-
-def _rows(studies: Sequence[Study], known: Mapping[str, list[str]]) -> Iterator[dict[str, Any]]:
-    for study in studies:
-        if study.findings.strip():
-            digest = text_sha256(study.findings)
-            yield {"study_id": study.id, "key_phrases": known[digest], "provenance": _provenance(digest)}
-
-
-def _finished(path: Path) -> dict[str, list[str]]:
-    """Phrases by text digest of the rows that still hold; a torn last line and older versions are left out."""
-    if not path.exists():
-        return {}
-    finished: dict[str, list[str]] = {}
-    lines = path.read_bytes().split(b"\n")
-    for number, line in enumerate(lines, start=1):
-        if not line.strip():
-            continue
-        try:
-            row = json.loads(line)
-            phrases, provenance = list(row["key_phrases"]), dict(row["provenance"])
-        except (ValueError, KeyError, TypeError) as error:
-            if number == len(lines):
-                break
-            raise RarrgError(f"{path}, line {number}: is no row of key phrases; name another file to write") from error
-        if provenance.get("extractor") != EXTRACTOR:
-            raise RarrgError(
-                f"{path}, line {number}: was written by extractor {provenance.get('extractor')!r}, not {EXTRACTOR!r}; "
-                "name another file to write"
-            )
-        if provenance == _provenance(str(provenance.get("text_sha256"))):
-            finished[provenance["text_sha256"]] = phrases
-    return finished
+def in_order(items: Items, rows: Rows) -> Iterator[tuple[Item, Row | None]]:
+    """Each item with its row, or None where it has none."""
+    source = iter(items())
+    while block := list(islice(source, _BLOCK)):
+        yield from zip(block, rows.get([item.key for item in block]), strict=True)
 
 
 def _drop_torn_line(path: Path) -> None:
-    if path.exists():
-        content = path.read_bytes()
-        if not content.endswith(b"\n"):
-            path.write_bytes(content[: content.rfind(b"\n") + 1])
+    """Cut off what a killed run left of its last row."""
+    if not path.exists():
+        return
+    with path.open("r+b") as file:
+        end = file.seek(0, 2)
+        while end:
+            start = max(0, end - _TAIL)
+            file.seek(start)
+            newline = file.read(end - start).rfind(b"\n")
+            if newline >= 0:
+                file.truncate(start + newline + 1)
+                return
+            end = start
+        file.truncate(0)

@@ -65,8 +65,9 @@ class PhraseRetriever(nn.Module):
     """Image features in; selection logits and semantic embeddings of N queries out.
 
     With ``config.members`` above 1 it is an ensemble: members of the same kind, each trained on its own from weights of
-    its own, whose logits, semantic vectors and attention are averaged (Lakshminarayanan et al., Simple and Scalable
-    Predictive Uncertainty Estimation using Deep Ensembles, NeurIPS 2017, https://arxiv.org/abs/1612.01474).
+    its own, whose logits and attention are averaged (Lakshminarayanan et al., Simple and Scalable Predictive
+    Uncertainty Estimation using Deep Ensembles, NeurIPS 2017, https://arxiv.org/abs/1612.01474). The semantic embedding
+    of a query is that of the member with its largest logit: a mean of embeddings is nearest to an average phrase.
 
     Args:
         channels: Channels C of the fused features.
@@ -140,7 +141,7 @@ class PhraseRetriever(nn.Module):
         self.std.copy_(torch.where(std > 1e-6, std, torch.ones_like(std)))
 
     def forward(self, features: Tensor, need_attention: bool = False) -> RetrieverOutput:
-        """Decode the queries of each image, and average what the members say.
+        """Decode the queries of each image, and join what the members say.
 
         Args:
             features: ``[batch, channels, height, width]``.
@@ -149,7 +150,9 @@ class PhraseRetriever(nn.Module):
         tokens, position = self._tokens(features)
         logits, vectors, maps = zip(*(member(tokens, position, need_attention) for member in self.members), strict=True)
         attention = torch.stack(maps).mean(dim=0).unflatten(-1, features.shape[-2:]) if need_attention else None
-        return self._output(torch.stack(logits).mean(dim=0), torch.stack(vectors).mean(dim=0), attention)
+        all_logits = torch.stack(logits)
+        vector = torch.stack(vectors).take_along_dim(all_logits.argmax(dim=0)[None, ..., None], dim=0)[0]
+        return self._output(all_logits.mean(dim=0), vector, attention)
 
     def each(self, features: Tensor) -> Iterator[RetrieverOutput]:
         """What each member says on its own, as training asks it to.

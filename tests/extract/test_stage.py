@@ -1,170 +1,176 @@
-"""The extraction stage: what it writes, what it keeps, what it refuses."""
+"""Resumable work: nothing done twice, nothing lost, the same file in the end."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from rarrg.errors import RarrgError
-from rarrg.extract import stage
-from rarrg.extract.stage import extract_with_rules, read_key_phrases, with_key_phrases
-from rarrg.types import Study
+from rarrg.extract.reports import ReportText
+from rarrg.extract.stage import Item, Row, Rows, Shard, in_order, key_of, partial_of, run_step
 
-CLEAR = "The lungs are clear. No effusion or pneumothorax."
-
-
-def study(id: str, findings: str) -> Study:
-    return Study(id=id, split="train", views=(), findings=findings)
+TEXTS = ["clear", "effusion", "clear", "nodule", "effusion", "scar"]
 
 
-@pytest.fixture
-def studies() -> list[Study]:
-    return [
-        study("b", CLEAR),
-        study("a", "Mild cardiomegaly."),
-        study("empty", " "),
-        study("c", CLEAR),
-        study("odd", "XXXX."),
-    ]
+def items() -> Iterator[Item]:
+    return (
+        Item(key_of(text), ReportText(str(number), "train", text)) for number, text in enumerate(TEXTS)
+    )
 
 
-@pytest.fixture
-def read_texts(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Findings that the extractor was asked to read."""
-    texts: list[str] = []
-    real = stage.extract_phrases
+class Worker:
+    """Upper-cases texts; fails for those in ``bad``, raises at those in ``deadly``."""
 
-    def spy(findings: str) -> list[str]:
-        texts.append(findings)
-        return real(findings)
+    def __init__(self, bad: str = "", deadly: str = "") -> None:
+        self.asked: list[str] = []
+        self.bad, self.deadly = bad, deadly
 
-    monkeypatch.setattr(stage, "extract_phrases", spy)
-    return texts
-
-
-def test_writes_a_row_for_every_study_with_findings_in_order(tmp_path, studies, read_texts, capsys):
-    path = tmp_path / "new" / "key_phrases.jsonl"
-    extract_with_rules(studies, path)
-    rows = [json.loads(line) for line in path.read_text().splitlines()]
-    assert [row["study_id"] for row in rows] == ["b", "a", "c", "odd"]
-    assert rows[0]["key_phrases"] == ["clear lungs", "no pleural effusion", "no pneumothorax"]
-    assert rows[3]["key_phrases"] == []
-    assert rows[0]["provenance"] == rows[2]["provenance"]
-    assert set(rows[0]["provenance"]) == {"extractor", "version", "text_sha256"}
-    assert sorted(read_texts) == sorted([CLEAR, "Mild cardiomegaly.", "XXXX."])  # equal findings once
-    assert capsys.readouterr().out == ""
-    assert [file.name for file in path.parent.iterdir()] == [path.name]
+    def __call__(self, todo: Iterator[Item]) -> Iterator[tuple[Item, Row | str]]:
+        for item in todo:
+            text = item.report.findings
+            self.asked.append(text)
+            if text == self.deadly:
+                raise KeyboardInterrupt
+            yield item, "was bad" if text == self.bad else {"key": item.key, "said": text.upper()}
 
 
-def test_second_run_reads_only_what_changed(tmp_path, studies, read_texts):
-    path = tmp_path / "key_phrases.jsonl"
-    extract_with_rules(studies, path)
-    read_texts.clear()
-    studies[1] = study("a", "Small left effusion.")
-    extract_with_rules(studies, path)
-    assert read_texts == ["Small left effusion."]
-    assert read_key_phrases(path)["a"] == ("small left pleural effusion",)
+def run(path: Path, worker: Worker) -> list:
+    return run_step("test", items, path, lambda row: str(row["key"]), worker)
 
 
-def test_rows_of_an_older_version_are_read_again(tmp_path, studies, read_texts, monkeypatch):
-    path = tmp_path / "key_phrases.jsonl"
-    extract_with_rules(studies, path)
-    read_texts.clear()
-    monkeypatch.setattr(stage, "VERSION", stage.VERSION + 1)
-    extract_with_rules(studies, path)
-    assert len(read_texts) == 3
-    assert json.loads(path.read_text().splitlines()[0])["provenance"]["version"] == stage.VERSION
+def said(path: Path) -> list[str]:
+    return [json.loads(line)["said"] for line in path.read_text().splitlines()]
 
 
-@pytest.mark.parametrize("cut", [1, 20, 10_000])
-def test_interrupted_run_goes_on_and_ends_the_same(tmp_path, studies, monkeypatch, cut):
-    whole = tmp_path / "whole.jsonl"
-    extract_with_rules(studies, whole)
+def test_equal_texts_are_worked_on_once_and_rows_follow_the_reports(tmp_path):
+    worker = Worker()
+    assert run(tmp_path / "new" / "rows.jsonl", worker) == []
+    assert worker.asked == ["clear", "effusion", "nodule", "scar"]
+    assert said(tmp_path / "new" / "rows.jsonl") == ["CLEAR", "EFFUSION", "NODULE", "SCAR"]
+    assert [path.name for path in (tmp_path / "new").iterdir()] == ["rows.jsonl"]
 
-    path = tmp_path / "key_phrases.jsonl"
-    real = stage.extract_phrases
-    asked: list[str] = []
 
-    def killed_at_third(findings: str) -> list[str]:
-        asked.append(findings)
-        if len(asked) == 3:
-            raise KeyboardInterrupt
-        return real(findings)
+def test_rows_follow_the_reports_in_whatever_order_they_come(tmp_path):
+    def backwards(todo: Iterator[Item]) -> Iterator[tuple[Item, Row | str]]:
+        yield from reversed([(item, {"key": item.key, "said": item.report.findings}) for item in todo])
 
-    monkeypatch.setattr(stage, "extract_phrases", killed_at_third)
+    run_step("test", items, tmp_path / "rows.jsonl", lambda row: str(row["key"]), backwards)
+    assert said(tmp_path / "rows.jsonl") == ["clear", "effusion", "nodule", "scar"]
+
+
+def test_a_second_run_works_on_nothing_and_changes_nothing(tmp_path):
+    path = tmp_path / "rows.jsonl"
+    run(path, Worker())
+    before = path.read_bytes()
+    again = Worker()
+    run(path, again)
+    assert again.asked == []
+    assert path.read_bytes() == before
+
+
+@pytest.mark.parametrize("cut", [0, 1, 5])
+def test_what_a_killed_run_did_is_kept_but_for_a_torn_row(tmp_path, cut):
+    path = tmp_path / "rows.jsonl"
     with pytest.raises(KeyboardInterrupt):
-        extract_with_rules(studies, path)
+        run(path, Worker(deadly="nodule"))
     assert not path.exists()
-    partial = path.with_name(path.name + ".partial")
+    partial = partial_of(path)
     content = partial.read_bytes()
-    partial.write_bytes(content[: max(len(content) - cut, 0)])  # the last line is torn
-
-    asked.clear()
-    asked.extend(["", "", ""])
-    extract_with_rules(studies, path)
-    lost = 0 if cut == 1 else 1 if cut == 20 else 2
-    # cutting the newline alone leaves a whole row behind
-    assert len(asked) - 3 == 1 + lost
-    assert path.read_bytes() == whole.read_bytes()
+    assert content.count(b"\n") == 2  # flushed row by row
+    partial.write_bytes(content[: len(content) - cut])
+    again = Worker()
+    run(path, again)
+    assert again.asked == (["nodule", "scar"] if cut == 0 else ["effusion", "nodule", "scar"])
+    assert said(path) == ["CLEAR", "EFFUSION", "NODULE", "SCAR"]
     assert not partial.exists()
 
 
-def test_torn_last_line_of_the_finished_file_is_redone(tmp_path, studies, read_texts):
-    path = tmp_path / "key_phrases.jsonl"
-    extract_with_rules(studies, path)
-    whole = path.read_bytes()
-    path.write_bytes(whole[:-30])
-    read_texts.clear()
-    extract_with_rules(studies, path)
-    assert read_texts == ["XXXX."]
-    assert path.read_bytes() == whole
+def test_a_torn_row_longer_than_a_block_is_dropped(tmp_path):
+    path = tmp_path / "rows.jsonl"
+    whole = json.dumps({"key": key_of("clear"), "said": "CLEAR"}) + "\n"
+    partial_of(path).write_text(whole + '{"key": "' + "x" * 200_000)
+    worker = Worker()
+    run(path, worker)
+    assert worker.asked == ["effusion", "nodule", "scar"]
 
 
-def test_refuses_to_write_over_another_extractor(tmp_path, studies):
-    path = tmp_path / "key_phrases.jsonl"
-    row = {"study_id": "a", "key_phrases": ["x"], "provenance": {"extractor": "llm", "version": 3}}
-    path.write_text(json.dumps(row) + "\n")
-    with pytest.raises(RarrgError, match=r"key_phrases\.jsonl, line 1: .*'llm'.*another file"):
-        extract_with_rules(studies, path)
+def test_failures_are_told_in_order_and_tried_again(tmp_path):
+    path = tmp_path / "rows.jsonl"
+    failures = run(path, Worker(bad="effusion"))
+    assert [(failure.study_id, failure.step, failure.reason) for failure in failures] == [("1", "test", "was bad")]
+    assert said(path) == ["CLEAR", "NODULE", "SCAR"]
+    again = Worker()
+    assert run(path, again) == []
+    assert again.asked == ["effusion"]
+    assert said(path) == ["CLEAR", "EFFUSION", "NODULE", "SCAR"]
+
+
+def test_rows_that_no_longer_hold_are_left_out(tmp_path):
+    path = tmp_path / "rows.jsonl"
+    run(path, Worker())
+    worker = Worker()
+    run_step("test", items, path, lambda row: None if row["said"] == "SCAR" else str(row["key"]), worker)
+    assert worker.asked == ["scar"]
+
+
+def test_another_file_in_the_place_is_left_alone(tmp_path):
+    path = tmp_path / "rows.jsonl"
     path.write_text("study_id,view\n1,frontal\n")
-    with pytest.raises(RarrgError, match="line 1: is no row of key phrases"):
-        extract_with_rules(studies, path)
+    with pytest.raises(RarrgError, match=r"rows\.jsonl, line 1: is no row of this step"):
+        run(path, Worker())
+    assert path.read_text().startswith("study_id")
 
 
-def test_refuses_a_study_twice(tmp_path):
-    with pytest.raises(RarrgError, match="study a: is there twice"):
-        extract_with_rules([study("a", CLEAR), study("a", CLEAR)], tmp_path / "key_phrases.jsonl")
+def test_items_without_a_row_are_none(tmp_path):
+    path = tmp_path / "rows.jsonl"
+    run(path, Worker(bad="nodule"))
+    with Rows([path, tmp_path / "absent.jsonl"], lambda row: str(row["key"])) as rows:
+        found = [row and row["said"] for _, row in in_order(items, rows)]
+    assert found == ["CLEAR", "EFFUSION", "CLEAR", None, "EFFUSION", "SCAR"]
+    with Rows([], lambda row: str(row["key"])) as rows:
+        assert rows.get([key_of("clear")]) == [None]
 
 
-@pytest.mark.parametrize(
-    ("row", "message"),
-    [
-        ({"key_phrases": []}, r"row 2: study_id"),
-        ({"study_id": 7, "key_phrases": []}, r"row 2: study_id .*7"),
-        ({"study_id": "b"}, r"row 2 \(study b\): key_phrases"),
-        ({"study_id": "b", "key_phrases": "clear lungs"}, r"row 2 \(study b\): key_phrases"),
-        ({"study_id": "b", "key_phrases": ["clear lungs", ""]}, r"row 2 \(study b\): key_phrases"),
-        ({"study_id": "b", "key_phrases": [3]}, r"row 2 \(study b\): key_phrases"),
-        ({"study_id": "a", "key_phrases": []}, r"row 2 \(study a\): study_id .*second time"),
-        ({"study_id": "b", "key_phrases": [], "provenance": "llm"}, r"row 2 \(study b\): provenance"),
-    ],
-)
-def test_reading_names_file_row_and_key(tmp_path: Path, row: dict, message: str):
-    path = tmp_path / "phrases.jsonl"
-    path.write_text(json.dumps({"study_id": "a", "key_phrases": ["clear lungs"]}) + "\n" + json.dumps(row) + "\n")
-    with pytest.raises(RarrgError, match=rf"phrases\.jsonl, {message}"):
-        read_key_phrases(path)
+def test_work_is_drawn_as_it_is_done(tmp_path):
+    drawn: list[str] = []
+
+    def watched() -> Iterator[Item]:
+        for item in items():
+            drawn.append(item.report.findings)
+            yield item
+
+    def worker(todo: Iterator[Item]) -> Iterator[tuple[Item, Row | str]]:
+        drawn.clear()
+        item = next(todo)
+        assert drawn == ["clear"]
+        yield item, {"key": item.key, "said": ""}
+        for item in todo:
+            yield item, {"key": item.key, "said": ""}
+
+    run_step("test", watched, tmp_path / "rows.jsonl", lambda row: str(row["key"]), worker)
 
 
-def test_reading_a_missing_file_is_one_clear_error(tmp_path):
-    with pytest.raises(RarrgError, match=r"nowhere\.jsonl: cannot be read"):
-        read_key_phrases(tmp_path / "nowhere.jsonl")
+@given(st.lists(st.text(min_size=1), min_size=1, max_size=50), st.integers(1, 7))
+def test_every_report_is_in_one_shard_and_equal_ones_together(texts, of):
+    shards = [Shard(number, of) for number in range(1, of + 1)]
+    for text in texts:
+        holding = [shard for shard in shards if shard.holds(ReportText("a", "train", text))]
+        assert len(holding) == 1
+        assert holding == [shard for shard in shards if shard.holds(ReportText("b", "test", text))]
 
 
-def test_phrases_are_attached_by_study_and_others_get_none(studies):
-    attached = with_key_phrases(studies[:2], {"a": ("mild cardiomegaly",), "z": ("emphysema",)})
-    assert [s.key_phrases for s in attached] == [(), ("mild cardiomegaly",)]
-    assert attached[1].findings == studies[1].findings
-    assert studies[1].key_phrases == ()
+def test_shards_are_about_equal():
+    shard = Shard.parse("3/16")
+    held = sum(shard.holds(ReportText("a", "train", f"report {number}")) for number in range(16_000))
+    assert abs(held - 1000) < 150  # five deviations
+
+
+@pytest.mark.parametrize("text", ["0/4", "5/4", "3", "a/b", "3/", "-1/4", "1/0"])
+def test_no_shard(text):
+    with pytest.raises(RarrgError, match=r"--shard: must be a part and the number of parts, as 3/16"):
+        Shard.parse(text)

@@ -1,0 +1,202 @@
+"""Reports and their rule-based phrases -> ``replies.jsonl`` (what an LLM said) -> ``key_phrases.jsonl``.
+
+What the LLM said is kept as it was said; what stays of it is decided afterwards, so that a better decision costs no
+second call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import asdict
+from pathlib import Path
+
+from rarrg.artifacts import atomic_write, jsonl_line
+from rarrg.extract.folder import DISAGREEMENTS, REMOVED, REPLIES
+from rarrg.extract.key_phrases import KEY_PHRASES
+from rarrg.extract.prompt import KeyPhrasePrompt
+from rarrg.extract.quality import Quality
+from rarrg.extract.refine import Labeler, refine
+from rarrg.extract.reports import ReportText
+from rarrg.extract.rules import VERSION as RULES_VERSION
+from rarrg.extract.rules import extract_phrases
+from rarrg.extract.stage import Failure, Item, Items, Row, Rows, in_order, key_of, run_step
+from rarrg.llm.asking import Answer, ask
+from rarrg.llm.cache import ReplyCache
+from rarrg.llm.chat import Backend, Request, Sampling
+
+STEP = "refine"
+EXTRACTOR = "llm"
+VERSION = 1
+"""Version of what is kept of a reply; raised with every change that can change a phrase."""
+
+
+def read_structure(
+    reports: Callable[[], Iterable[ReportText]], phrases: Path | None, asked_with: dict[str, object]
+) -> Items:
+    """The items of the step: each report with its rule-based phrases.
+
+    Args:
+        reports: Gives the reports, the same ones each time it is called.
+        phrases: RadGraph phrases, a row a text; None takes those of the rules.
+        asked_with: Model, prompt and sampling.
+    """
+
+    def from_rules() -> Iterator[Item]:
+        for report in reports():
+            yield Item(key_of(STEP, asked_with, report.sha256, ["rules", RULES_VERSION]), report, ())
+
+    def from_graph() -> Iterator[Item]:
+        assert phrases is not None
+        with Rows([phrases], lambda row: _text_key(row["text_sha256"])) as rows:
+            bare = (Item(_text_key(report.sha256), report) for report in reports())
+            for item, row in in_order(lambda: bare, rows):
+                found = None if row is None else tuple(row["phrases"])
+                yield Item(key_of(STEP, asked_with, item.report.sha256, found), item.report, found)
+
+    return from_rules if phrases is None else from_graph
+
+
+def structure_of(item: Item, rules: bool) -> tuple[str, ...] | None:
+    """The rule-based phrases of an item; those of the rules are made when they are needed."""
+    return tuple(extract_phrases(item.report.findings)) if rules else item.phrases
+
+
+def ask_for_phrases(
+    items: Items,
+    rules: bool,
+    folder: Path,
+    backend: Backend,
+    prompt: KeyPhrasePrompt,
+    sampling: Sampling,
+    attempts: int,
+    cache: ReplyCache | None,
+) -> list[Failure]:
+    """Ask the LLM about the reports that have no reply yet; the rows go into ``replies.jsonl``.
+
+    Args:
+        items: Of :func:`read_structure`.
+        rules: Their phrases are those of the rules.
+        folder: The extraction folder.
+        backend: The LLM.
+        prompt: What it is told.
+        sampling: How replies are drawn.
+        attempts: How often a report is asked about before it counts as failed.
+        cache: Replies of earlier runs.
+
+    Returns:
+        Reports without a usable reply.
+
+    Raises:
+        LLMError: The backend cannot answer at all.
+        RarrgError: The file holds something else.
+    """
+
+    def do(todo: Iterator[Item]) -> Iterator[tuple[Item, Row | str]]:
+        waiting: dict[str, Item] = {}
+        unanswerable: list[Item] = []
+
+        def requests() -> Iterator[Request]:
+            for item in todo:
+                phrases = structure_of(item, rules)
+                if phrases is None:
+                    unanswerable.append(item)
+                    continue
+                waiting[item.key] = item
+                yield Request(item.key, prompt.messages(item.report.findings, phrases), prompt.schema, sampling)
+
+        for outcome in ask(backend, requests(), attempts, cache):
+            item = waiting.pop(outcome.request.key)
+            if isinstance(outcome, Answer):
+                yield item, _row(item, outcome, prompt, sampling)
+            else:
+                yield item, outcome.reason
+            while unanswerable:
+                yield unanswerable.pop(), "has no RadGraph phrases"
+        while unanswerable:
+            yield unanswerable.pop(), "has no RadGraph phrases"
+
+    return run_step(STEP, items, folder / REPLIES, lambda row: str(row["key"]), do)
+
+
+def write_key_phrases(
+    items: Items, rules: bool, folder: Path, asked_with: dict[str, object], label: Labeler, keep_unsupported: bool
+) -> tuple[Quality, list[Failure]]:
+    """Write what stays of the replies: ``key_phrases.jsonl``, ``removed.jsonl`` and ``disagreements.jsonl``.
+
+    Args:
+        items: Of :func:`read_structure`.
+        rules: Their phrases are those of the rules.
+        folder: The extraction folder.
+        asked_with: Model, prompt and sampling, for provenance.
+        label: Labels the observations of a text.
+        keep_unsupported: Keep phrases that the report does not bear out.
+
+    Returns:
+        What became of the phrases, and the reports that ended without any.
+    """
+    quality = Quality()
+    empty: list[Failure] = []
+    paths = [folder / name for name in (KEY_PHRASES, REMOVED, DISAGREEMENTS)]
+    with (
+        Rows([folder / REPLIES], lambda row: str(row["key"])) as rows,
+        atomic_write(paths[0]) as phrases_path,
+        atomic_write(paths[1]) as removed_path,
+        atomic_write(paths[2]) as disagreements_path,
+        phrases_path.open("w", encoding="utf-8") as phrases_file,
+        removed_path.open("w", encoding="utf-8") as removed_file,
+        disagreements_path.open("w", encoding="utf-8") as disagreements_file,
+    ):
+        for item, row in in_order(items, rows):
+            if row is None:
+                continue
+            study = {"study_id": item.report.study_id}
+            structure = structure_of(item, rules) or ()
+            refined = refine(row["key_phrase"], item.report.findings, structure, label, keep_unsupported)
+            provenance = {
+                "extractor": EXTRACTOR,
+                "version": VERSION,
+                "text_sha256": item.report.sha256,
+                **asked_with,
+            }
+            phrases_file.write(
+                jsonl_line({**study, "key_phrases": list(refined.phrases), "provenance": provenance})
+            )
+            for removed in refined.removed:
+                removed_file.write(jsonl_line({**study, **asdict(removed)}))
+            for phrase in refined.unsupported:
+                removed_file.write(jsonl_line({**study, "phrase": phrase, "reason": "unsupported", "became": [phrase]}))
+            for disagreement in quality.add(row["key_phrase"], refined, item.report.findings, label):
+                disagreements_file.write(jsonl_line({**study, **disagreement}))
+            if not refined.phrases:
+                empty.append(Failure(item.report.study_id, item.report.sha256, "key phrases", "no phrase was left"))
+    return quality, empty
+
+
+def _row(item: Item, answer: Answer, prompt: KeyPhrasePrompt, sampling: Sampling) -> Row:
+    completion = answer.completion
+    return {
+        "key": item.key,
+        "study_id": item.report.study_id,
+        "text_sha256": item.report.sha256,
+        "key_phrase": [_storable(phrase) for phrase in answer.value["key_phrase"]],
+        "provenance": {
+            "model": completion.model,
+            "prompt_sha256": prompt.sha256,
+            "sampling": asdict(sampling),
+            "attempts": answer.attempts,
+            "finish_reason": completion.finish_reason,
+            "reply": _storable(completion.text),
+            "prompt_tokens": completion.prompt_tokens,
+            "completion_tokens": completion.completion_tokens,
+            "seconds": round(completion.seconds, 4),
+        },
+    }
+
+
+def _storable(text: str) -> str:
+    """Without halves of surrogate pairs, which a reply's escapes can spell and no file can hold."""
+    return text.encode("utf-8", "ignore").decode("utf-8")
+
+
+def _text_key(text_sha256: str) -> str:
+    return key_of("text", text_sha256)

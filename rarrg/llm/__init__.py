@@ -1,0 +1,1 @@
+"""One chat protocol with a JSON schema, several backends."""
