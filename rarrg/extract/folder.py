@@ -36,19 +36,32 @@ BY_STUDY = (KEY_PHRASES, REMOVED, DISAGREEMENTS, FAILED)
 def write_failures(folder: Path, step: str, failures: Sequence[Failure], reports: Iterable[ReportText]) -> int:
     """Put the failures of a step into ``failed.jsonl``, every study with such a report, in place of its earlier ones.
 
+    Args:
+        folder: The extraction folder.
+        step: The step, all of whose failures these are.
+        failures: One for each different text.
+        reports: All reports of the folder, in order, which is that of the file.
+
     Returns:
         Number of studies.
     """
     path = folder / FAILED
     reasons = {failure.text_sha256: failure.reason for failure in failures}
     others = [row for row in read_jsonl(path) if row["step"] != step] if path.exists() else []
-    own = [
-        {"study_id": report.study_id, "text_sha256": report.sha256, "step": step, "reason": reasons[report.sha256]}
-        for report in (reports if reasons else ())
-        if report.sha256 in reasons
-    ]
-    write_jsonl(path, [*others, *own])
-    return len(own)
+    rows: dict[str, list[dict[str, str]]] = {}
+    for row in others:
+        rows.setdefault(row["study_id"], []).append(row)
+    count = 0
+    ordered: list[dict[str, str]] = []
+    for report in reports if reasons or rows else ():
+        of_study = rows.get(report.study_id, [])
+        if reason := reasons.get(report.sha256):
+            count += 1
+            own = {"study_id": report.study_id, "text_sha256": report.sha256, "step": step, "reason": reason}
+            of_study = sorted([*of_study, own], key=lambda row: row["step"])
+        ordered += of_study
+    write_jsonl(path, ordered)
+    return count
 
 
 def merge_shards(out: Path, reports: Callable[[], Iterable[ReportText]]) -> int:
@@ -70,7 +83,8 @@ def merge_shards(out: Path, reports: Callable[[], Iterable[ReportText]]) -> int:
     counts = {folder.name.rpartition("-")[2] for folder in folders}
     if len(counts) > 1:
         raise RarrgError(f"{out}: holds shards of {' and of '.join(sorted(counts))}; remove those of the other run")
-    shards = [Shard(number, int(counts.pop())) for number in range(1, int(folders[0].name.rpartition("-")[2]) + 1)]
+    of = int(counts.pop())
+    shards = [Shard(number, of) for number in range(1, of + 1)]
     if missing := [shard.folder for shard in shards if not (out / shard.folder).is_dir()]:
         raise RarrgError(f"{out}: lacks {', '.join(missing)}")
     for name in (*BY_TEXT, *BY_STUDY):

@@ -25,6 +25,8 @@ REASONS: dict[Reason, str] = {
 Labeler = Callable[[str], Mapping[str, str]]
 """Text to the state of each observation: ``positive``, ``negative``, ``uncertain`` or ``blank``."""
 
+_SIDES = {side: re.compile(rf"\b{side}\b") for side in ("left", "right")}
+_BOTH_SIDES = re.compile(r"\b(?:bilateral(?:ly)?|both|bi(?:basilar|basal|apical|hilar))\b")
 _EDGES = " \t\r\n.,;:\"'`*-•[](){}"
 _WORD = re.compile(r"[a-z]{3,}")
 _STEM = 5
@@ -80,8 +82,9 @@ def refine(
     2. A phrase that compares with an earlier study is read by the rules, which put it into the present; where they find
        nothing, it leaves.
     3. An observation that a phrase speaks of must be spoken of in the report or its rule-based phrases, and one that it
-       affirms must not be only denied there. A phrase without an observation must share half of its words with them,
-       those of place, size and certainty aside, by their first five letters.
+       affirms or suspects must not be only denied there. A side that it names must be named there. A phrase without an
+       observation must share half of its words with them, those of place, size and certainty aside, by their first five
+       letters.
 
     Args:
         said: The LLM's phrases.
@@ -91,8 +94,7 @@ def refine(
         keep_unsupported: Keep what step 3 would leave out.
     """
     evidence = ". ".join([findings, *structure])
-    labels = label(evidence)
-    stems = _stems(evidence)
+    known = _Known(label(evidence), _stems(evidence), _sides(evidence))
     kept: dict[str, None] = {}
     removed: list[Removed] = []
     unsupported: list[str] = []
@@ -103,7 +105,7 @@ def refine(
             present = tuple(each for each in read if not compares(each) and not speaks_of_change(each))
             removed.append(Removed(phrase, "comparison", present))
         for each in present:
-            reason = _unfounded(each, label(each), labels, stems)
+            reason = _unfounded(each, label(each), known)
             if reason is None or keep_unsupported:
                 kept[each] = None
                 if reason is not None:
@@ -115,21 +117,34 @@ def refine(
 
 def clean(phrase: str) -> str:
     """One line of lower-case text without quotes, bullets and full stops at its ends."""
-    # An escape such as \\ud83d in a reply is half a character, which no file can hold.
-    text = phrase.encode("utf-8", "ignore").decode("utf-8")
-    return " ".join(unicodedata.normalize("NFKC", text).lower().split()).strip(_EDGES)
+    return " ".join(unicodedata.normalize("NFKC", phrase).lower().split()).strip(_EDGES)
 
 
-def _unfounded(phrase: str, said: Mapping[str, str], known: Mapping[str, str], stems: frozenset[str]) -> Reason | None:
+@dataclass(frozen=True)
+class _Known:
+    """What report and rule-based phrases say."""
+
+    labels: Mapping[str, str]
+    stems: frozenset[str]
+    sides: frozenset[str]
+
+
+def _unfounded(phrase: str, said: Mapping[str, str], known: _Known) -> Reason | None:
     observations = {name: state for name, state in said.items() if state != "blank" and name != "No Finding"}
-    if any(known[name] == "blank" for name in observations):
+    if any(known.labels[name] == "blank" for name in observations) or _sides(phrase) - known.sides:
         return "unsupported"
-    if any(state == "positive" and known[name] == "negative" for name, state in observations.items()):
+    if any(state != "negative" and known.labels[name] == "negative" for name, state in observations.items()):
         return "negation"
     own = _stems(phrase)
-    if not observations and own and 2 * len(own & stems) < len(own):
+    if not observations and own and 2 * len(own & known.stems) < len(own):
         return "unsupported"
     return None
+
+
+def _sides(text: str) -> frozenset[str]:
+    lower = text.lower()
+    both = _BOTH_SIDES.search(lower)
+    return frozenset(side for side, word in _SIDES.items() if both or word.search(lower))
 
 
 def _stems(text: str) -> frozenset[str]:

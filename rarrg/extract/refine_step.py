@@ -178,24 +178,20 @@ def _row(item: Item, answer: Answer, prompt: KeyPhrasePrompt, sampling: Sampling
         "key": item.key,
         "study_id": item.report.study_id,
         "text_sha256": item.report.sha256,
-        "key_phrase": [_storable(phrase) for phrase in answer.value["key_phrase"]],
+        "key_phrase": answer.value["key_phrase"],
         "provenance": {
             "model": completion.model,
             "prompt_sha256": prompt.sha256,
             "sampling": asdict(sampling),
             "attempts": answer.attempts,
             "finish_reason": completion.finish_reason,
-            "reply": _storable(completion.text),
+            # Half of a surrogate pair can stand around the object, and no file can hold it.
+            "reply": completion.text.encode("utf-8", "ignore").decode("utf-8"),
             "prompt_tokens": completion.prompt_tokens,
             "completion_tokens": completion.completion_tokens,
             "seconds": round(completion.seconds, 4),
         },
     }
-
-
-def _storable(text: str) -> str:
-    """Without halves of surrogate pairs, which a reply's escapes can spell and no file can hold."""
-    return text.encode("utf-8", "ignore").decode("utf-8")
 
 
 def _text_key(text_sha256: str) -> str:

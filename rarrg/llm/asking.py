@@ -85,7 +85,7 @@ def ask(
 
 @dataclass
 class _Case:
-    """A request on its way: what is asked now, and the sums so far."""
+    """A request on its way: what is asked now, an object that no other case has, and the sums so far."""
 
     first: Request
     now: Request
@@ -111,7 +111,7 @@ class _Asking:
                 if request is None:
                     more = False
                     continue
-                outcome = self._settle(_Case(request, request))
+                outcome = self._settle(_Case(request, replace(request)))
                 if outcome is not None:
                     yield outcome
                     continue
@@ -132,7 +132,7 @@ class _Asking:
                 request = next(source, None)
                 if request is None:
                     return
-                outcome = self._settle(_Case(request, request))
+                outcome = self._settle(_Case(request, replace(request)))
                 if outcome is not None:
                     self._settled.append(outcome)
                     continue

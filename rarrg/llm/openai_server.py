@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 _FINISH: dict[str, FinishReason] = {"stop": "stop", "length": "length"}
 _POOL = 8  # requests under way for each pool of connections
+_IN_A_ROW = 16  # at least so many failures without an answer between them end the run
 _CONNECT = 10.0  # seconds; a host that takes no connection is not one that thinks for long
 
 Outcome = tuple[Request, "Completion | Refusal"]
@@ -56,7 +57,7 @@ class OpenAIServer:
         try:
             import openai  # noqa: F401 - to say so before anything is asked
         except ImportError as error:
-            raise RarrgError(f"{config.model}: backend openai needs a package; pip install 'openai>=3'") from error
+            raise RarrgError(f"{config.model}: backend openai needs a package; pip install 'rarrg[llm]'") from error
 
         if not config.base_url:
             raise RarrgError("extract.llm.base_url: name the server, as http://127.0.0.1:8000/v1")
@@ -86,6 +87,7 @@ class OpenAIServer:
         """
         finished: SimpleQueue[Future[Outcome]] = SimpleQueue()
         source, more, under_way = iter(requests), True, 0
+        end: LLMError | None = None
         with _loop_in_thread() as loop:
             clients = self._clients()
             turn = cycle(clients)
@@ -104,9 +106,18 @@ class OpenAIServer:
                     if under_way:
                         request, result = finished.get().result()
                         under_way -= 1
-                        yield request, self._judge(result)
+                        self._count(result)
+                        if isinstance(result, Completion):
+                            yield request, result
+                        elif self._hopeless(result):
+                            # What is still under way may be answered, and paid for: it comes out first.
+                            end, more = end or self._last_word(result), False
+                        else:
+                            yield request, LLMError(result.message)
             finally:
                 _submit(_stop(clients), loop).result()
+        if end is not None:
+            raise end
 
     def _clients(self) -> list[AsyncOpenAI]:
         """Clients with a pool of connections each: a pool looks through all its connections at every request."""
@@ -193,17 +204,19 @@ class OpenAIServer:
                 "its answer is no chat completion; check extract.llm.base_url, which usually ends in /v1", self._config
             )
 
-    def _judge(self, result: Completion | Refusal) -> Completion | LLMError:
-        """Keep count of failures; raise where going on is of no use."""
+    def _count(self, result: Completion | Refusal) -> None:
         if isinstance(result, Completion):
             self._answered, self._failed_in_a_row = True, 0
-            return result
-        self._failed_in_a_row += 1
-        if result.for_good or (result.for_all and not self._answered):
-            raise LLMError(result.message)
-        if self._failed_in_a_row >= max(16, 2 * self._config.concurrency):
-            raise LLMError(f"{result.message}; {self._failed_in_a_row} requests in a row failed, so the run ends here")
-        return LLMError(result.message)
+        else:
+            self._failed_in_a_row += 1
+
+    def _hopeless(self, refusal: Refusal) -> bool:
+        in_a_row = self._failed_in_a_row >= max(_IN_A_ROW, 2 * self._config.concurrency)
+        return refusal.for_good or in_a_row or (refusal.for_all and not self._answered)
+
+    def _last_word(self, refusal: Refusal) -> LLMError:
+        failed = self._failed_in_a_row
+        return LLMError(f"{refusal.message}; {failed} requests in a row failed" if failed > 1 else refusal.message)
 
 
 @contextmanager

@@ -26,7 +26,7 @@ def response_format(mode: Mode, schema: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def strict_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """A schema as OpenAI's strict mode takes it: every object names all its properties as required and allows no others.
+    """A schema as OpenAI's strict mode takes it: an object's properties are all required, and no others allowed.
 
     What meets the result meets ``schema``. See
     https://platform.openai.com/docs/guides/structured-outputs#supported-schemas.

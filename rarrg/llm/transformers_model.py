@@ -130,12 +130,12 @@ class TransformersModel:
         return ids
 
     def _shared(self, messages: Sequence[Message], ids: list[int]) -> list[int]:
-        """Tokens of the system prompt, up to the first that depends on the user's turn."""
+        """Tokens of the system prompt, up to the first that depends on the user's turn; never all of the prompt."""
         if messages[0].role != "system":
             return []
         probe = self._tokens([messages[0], Message("user", _PROBE)])
         length = 0
-        while length < min(len(probe), len(ids)) and probe[length] == ids[length]:
+        while length < min(len(probe), len(ids) - 1) and probe[length] == ids[length]:
             length += 1
         return ids[:length]
 

@@ -46,7 +46,6 @@ def test_phrases_are_trimmed_lowered_and_told_once():
         ("“Left” Effusion", "“left” effusion"),
         ('"cardiomegaly",', "cardiomegaly"),
         ("two\n lines", "two lines"),
-        ("half \ud83d pair", "half pair"),
         ("ﬁbrosis", "fibrosis"),
     ],
 )
@@ -98,6 +97,21 @@ def test_a_denied_finding_must_not_be_affirmed():
         "no left effusion",
         "right effusion",
     )
+
+
+def test_what_is_only_denied_must_not_be_suspected_either():
+    assert removed("maybe small pneumothorax") == (Removed("maybe small pneumothorax", "negation"),)
+
+
+def test_a_side_must_be_the_reports():
+    report = "Right basilar opacity. Both hemidiaphragms are flat. Left pleural effusion."
+    assert kept("left basilar opacity", report="Right basilar opacity.") == ()
+    assert kept("right basilar opacity", "bilateral flat hemidiaphragms", report=report) == (
+        "right basilar opacity",
+        "bilateral flat hemidiaphragms",
+    )
+    assert kept("left hilar opacity", report="Bilateral hilar opacities.") == ("left hilar opacity",)
+    assert kept("bilateral opacities", report="Right opacity.") == ()
 
 
 def test_another_wording_of_a_finding_is_borne_out():

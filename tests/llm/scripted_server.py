@@ -217,10 +217,10 @@ def _reply(state: _State, target: str, headers: dict[str, str], body: bytes) -> 
     if chat["model"] != MODEL:
         return _error(404, f"The model `{chat['model']}` does not exist.")
     wanted = chat.get("response_format") or {}
-    if wanted.get("type") in script.refuses:
-        return _error(400, f"response_format of type {wanted['type']} is not supported")
     right = right_reply(messages, wanted.get("json_schema", {}).get("schema"))
     fault = state.fault_for(entry["input"])
+    if fault is None and wanted.get("type") in script.refuses:
+        return _error(400, f"response_format of type {wanted['type']} is not supported")
     entry["outcome"] = "answered" if fault is None else fault.kind
     if fault is None:
         return _chat(right, "stop")

