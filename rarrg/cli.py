@@ -1,4 +1,4 @@
-"""The command line: ``rarrg train``, ``infer``, ``evaluate``, ``extract``, ``demo``. Heavy imports stay inside the commands."""
+"""The command line: ``rarrg train``, ``infer``, ``evaluate``, ``extract``, ``demo``. Commands import what is heavy."""
 
 from __future__ import annotations
 
@@ -32,6 +32,7 @@ commands:
   infer     write a report of an image:    rarrg infer --frontal a.jpg --lateral b.jpg --model runs/demo
   evaluate  measure on unseen studies:     rarrg evaluate --model runs/iu_xray --data.root DIR --baselines
   extract   reports to key phrases:        rarrg extract --config mimic.yaml --data.root DIR --out DIR
+  phrases   count and compare key phrases: rarrg phrases stats DIR [OTHER]
   demo      train on drawn studies (or an IU X-Ray folder) and report a held-out pair"""
 
 
@@ -219,6 +220,24 @@ def _extract(argv: Sequence[str], prog: str) -> int:
     return 0
 
 
+def _phrases(argv: Sequence[str], prog: str) -> int:
+    from rarrg.phrase_stats import stats
+
+    if argv and not argv[0].startswith("-"):
+        if argv[0] != "stats":
+            raise RarrgError(f"{prog} {argv[0]}: no such command; there is stats")
+        argv = argv[1:]
+    parser = ArgumentParser(
+        prog=f"{prog} stats",
+        description="Count the phrases of an extraction, or compare two.",
+        exit_on_error=False,
+        allow_abbrev=False,
+    )
+    parser.add_argument("places", nargs="+", type=str, help="folder of an extraction, or file of key phrases; or two")
+    stats(_parse(parser, argv)["places"], print)
+    return 0
+
+
 # What changes when the demo gets a real data set: less of everything an epoch costs.
 IU_XRAY_DEMO = ["--data.source=iu_xray", "--data.batch_size=64", "--trainer.epochs=6", "--out=runs/demo_iu_xray"]
 
@@ -246,6 +265,7 @@ COMMANDS: dict[str, Callable[[Sequence[str], str], int]] = {
     "infer": _infer,
     "evaluate": _evaluate,
     "extract": _extract,
+    "phrases": _phrases,
     "demo": _demo,
 }
 

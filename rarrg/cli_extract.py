@@ -72,4 +72,6 @@ def _sections(path: str) -> str:
         raise RarrgError(f"--config {path}: " + (f"unknown key {unknown[0]}" if unknown else "has no keys"))
     data: dict[str, Any] = config.get("data") or {}
     wanted = {key: data[key] for key in ("source", "root") if key in data}
-    return yaml.safe_dump({"data": wanted, "extract": config.get("extract") or {}}, default_flow_style=True, width=10**6)
+    return yaml.safe_dump(
+        {"data": wanted, "extract": config.get("extract") or {}}, default_flow_style=True, width=10**6
+    )

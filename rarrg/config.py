@@ -268,7 +268,7 @@ class LogConfig:
         project: Weights & Biases project.
         every: Steps between logged training figures.
         log_images: Show validation images with their own and their retrieved phrases in W&B. With false neither images
-            nor wording go there, only numbers.
+            nor wording go there, only numbers; so it is for credentialed data, whatever this says.
     """
 
     wandb: Literal["auto", "online", "offline", "disabled"] = "auto"

@@ -29,6 +29,7 @@ from rarrg import __version__
 from rarrg.artifacts import write_json, write_text
 from rarrg.config import LogConfig, TrainConfig
 from rarrg.dashboard import QUERIES, SWEEP, Dashboard, Throughput
+from rarrg.data.card import is_credentialed
 from rarrg.data.datamodule import PhraseDataModule
 from rarrg.data.sampling import rarity_weights
 from rarrg.data.studies import Example
@@ -125,7 +126,8 @@ def train(config: TrainConfig, ckpt_path: str | None = None) -> Path:
         config.seed,
         dataclasses.asdict(config),
     )
-    dashboard = Dashboard(out, prepared.splits["val"], config.log.log_images, config.seed)
+    log_images = config.log.log_images and not _credentialed(config)
+    dashboard = Dashboard(out, prepared.splits["val"], log_images, config.seed)
     trainer = _trainer(config, out, device, data.steps_per_epoch, dashboard, resumed=checkpoint is not None)
     trainer.fit(module, data, ckpt_path=checkpoint)
     if config.trainer.monitor == "loss":
@@ -159,6 +161,14 @@ def train(config: TrainConfig, ckpt_path: str | None = None) -> Path:
     )
     log.info("model folder: %s", out)
     return out
+
+
+def _credentialed(config: TrainConfig) -> bool:
+    root = None if config.data.root is None else Path(config.data.root)
+    found = is_credentialed(config.data.source, root)
+    if found and config.log.log_images:
+        log.warning("log.log_images: off, since the data are credentialed; W&B gets numbers alone")
+    return found
 
 
 def _groups(prepared: Prepared, phrases: PhraseTable, config: TrainConfig) -> PhraseGroups | None:

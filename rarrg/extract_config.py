@@ -87,7 +87,9 @@ class LLMConfig:
             _require(getattr(self, key) >= 1, f"extract.llm.{key}", "at least 1", getattr(self, key))
         _require(self.timeout > 0, "extract.llm.timeout", "above 0", self.timeout)
         if self.backend == "openai" and not self.base_url:
-            raise RarrgError("extract.llm.base_url: name the server, as --extract.llm.base_url=http://127.0.0.1:8000/v1")
+            raise RarrgError(
+                "extract.llm.base_url: name the server, as --extract.llm.base_url=http://127.0.0.1:8000/v1"
+            )
 
 
 @dataclass
@@ -95,8 +97,8 @@ class ExtractConfig:
     """How reports become key phrases.
 
     Args:
-        structure: Where the phrases come from that the LLM is given beside the report: ``radgraph``, or ``rules``, which
-            needs no model.
+        structure: What makes the phrases that the LLM is given beside the report: ``radgraph``, or ``rules``, without
+            a model.
         radgraph: The RadGraph model.
         llm: The model that refines phrases.
         allow_hosts: Hosts beside this machine that may get the text of credentialed reports.

@@ -139,9 +139,7 @@ class Extraction:
         backend = open_backend(llm, EndpointPolicy(carried(self.out), tuple(self.config.allow_hosts)))
         cache = None if llm.cache is None else ReplyCache(Path(llm.cache))
         items, rules, asked_with = self._items()
-        failures = ask_for_phrases(
-            items, rules, self.folder, backend, prompt, self._sampling(), llm.attempts, cache
-        )
+        failures = ask_for_phrases(items, rules, self.folder, backend, prompt, self._sampling(), llm.attempts, cache)
         self._conclude(STEP, failures)
         quality, empty = write_key_phrases(
             items, rules, self.folder, asked_with, label_findings, self.config.keep_unsupported
@@ -171,8 +169,8 @@ class Extraction:
         system = len(prompt.system) / CHARACTERS_A_TOKEN
         own = characters / CHARACTERS_A_TOKEN
         self._say(
-            f"{reports} reports, {len(texts)} different ones; to read about {own / 1e6:.2f} million tokens and, without "
-            f"prefix caching, {len(texts) * system / 1e6:.2f} million of the system prompt; to write about "
+            f"{reports} reports, {len(texts)} different ones; to read about {own / 1e6:.2f} million tokens, and "
+            f"without prefix caching {len(texts) * system / 1e6:.2f} million of the system prompt; to write about "
             f"{len(texts) * TOKENS_A_REPLY / 1e6:.2f} million"
         )
 
@@ -190,8 +188,8 @@ class Extraction:
             graph = next((path for path in candidates if path.exists()), None)
             if graph is None:
                 raise RarrgError(
-                    f"{candidates[0]}: is missing; run rarrg extract graph first, or take the phrases of the rules with "
-                    "--extract.structure=rules"
+                    f"{candidates[0]}: is missing; run rarrg extract graph first, or take the phrases of the rules "
+                    "(--extract.structure=rules)"
                 )
         prompt = key_phrase_prompt()
         asked_with: dict[str, object] = {

@@ -90,9 +90,13 @@ def staged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("shown", [True, False])
-def test_an_offline_run_file_holds_every_curve_and_panel(tiny_config: TrainConfig, staged: Path, shown: bool) -> None:
-    out = train(with_log(tiny_config, 2, wandb="offline", log_images=shown))
+@pytest.mark.parametrize(("log_images", "credentialed"), [(True, False), (False, False), (True, True)])
+def test_an_offline_run_file_holds_every_curve_and_panel(
+    tiny_config: TrainConfig, staged: Path, monkeypatch: pytest.MonkeyPatch, log_images: bool, credentialed: bool
+) -> None:
+    monkeypatch.setattr("rarrg.experiment.is_credentialed", lambda source, root: credentialed)
+    shown = log_images and not credentialed
+    out = train(with_log(tiny_config, 2, wandb="offline", log_images=log_images))
     found = logged(out)
     assert found.keys() >= SCALARS | PANELS
     assert {name: len(found[name]) for name in SCALARS if name.startswith("val/") and len(found[name]) != 2} == {}

@@ -92,7 +92,9 @@ def answered(cache: Path, requests: dict[str, Request]) -> set[str]:
 
 @pytest.mark.slow
 def test_killed_twenty_times_it_ends_the_same_and_asks_nothing_twice(tmp_path, capfd):
-    data = write_data(tmp_path / "data", [text.replace("There", f"In {n} zones there") for n in range(4) for text in FINDINGS])
+    data = write_data(
+        tmp_path / "data", [text.replace("There", f"In {n} zones there") for n in range(4) for text in FINDINGS]
+    )
     whole, out, cache = tmp_path / "whole", tmp_path / "out", tmp_path / "replies.sqlite"
     with scripted_server(delay=0.02) as server:
         assert main(words(whole, server.url, f"--data.root={data}")) == 0

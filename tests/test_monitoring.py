@@ -80,7 +80,9 @@ def test_the_sweep_has_the_figures_of_each_threshold(validation: Validation, tab
     assert [row["phrases_per_image"] for row in rows[:3:2]] == [2.5, 1.5]  # a b and b c d, then a and b c
 
 
-def test_the_chosen_threshold_has_the_best_findings_of_studies_in_the_mean_of_thresholds_nearby(table: PhraseTable) -> None:
+def test_the_chosen_threshold_has_the_best_findings_of_studies_in_the_mean_of_thresholds_nearby(
+    table: PhraseTable,
+) -> None:
     # Two studies of two images; phrase 0 affirms the first finding, 1 the second, 4 none.
     table = PhraseTable([*table.texts, "e"], np.zeros((5, 2)), np.vstack([table.findings, [False, False]]))
     validation = Validation(

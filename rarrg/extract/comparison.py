@@ -79,10 +79,10 @@ def compares(phrase: str) -> bool:
 
 
 _CHANGE = re.compile(
-    r"\b(?:new|newly|improv(?:ed|es|ing|ement)|worsen(?:ed|s|ing)|increasing(?:ly)?|decreasing|enlarging|resolv(?:ed|es|ing)"
-    r"|resolution|developing|development of|progress(?:ed|es|ing|ion|ive)|persist(?:s|ing)|persistently|remains|remaining"
-    r"|redemonstrat(?:ed|es|ion)|recurrent|no longer|since|previously|compared|comparison|constant|static"
-    r"|as before|still)\b"
+    r"\b(?:new|newly|improv(?:ed|es|ing|ement)|worsen(?:ed|s|ing)|increasing(?:ly)?|decreasing|enlarging"
+    r"|resolv(?:ed|es|ing)|resolution|developing|development of|progress(?:ed|es|ing|ion|ive)"
+    r"|persist(?:s|ing)|persistently|remains|remaining|redemonstrat(?:ed|es|ion)|recurrent|no longer"
+    r"|since|previously|compared|comparison|constant|static|as before|still)\b"
 )
 
 

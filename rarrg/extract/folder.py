@@ -3,7 +3,8 @@
 ``reports.jsonl`` findings of each study; ``annotations.jsonl``, ``graph_phrases.jsonl`` RadGraph's, one row a text;
 ``replies.jsonl`` the LLM's, one row a text; ``key_phrases.jsonl`` one row a study, what training reads;
 ``removed.jsonl`` phrases that did not stay; ``disagreements.jsonl`` findings in which report and phrases differ;
-``failed.jsonl`` studies without a result, and why. ``dataset.json`` (:mod:`rarrg.data.card`) says whether the texts may leave the machine.
+``failed.jsonl`` studies without a result, and why. ``dataset.json`` (:mod:`rarrg.data.card`) says whether the texts may
+leave the machine.
 """
 
 from __future__ import annotations
@@ -111,7 +112,9 @@ def _merged(paths: Sequence[Path], shards: Sequence[Shard], reports: Iterable[Re
             source.advance()
     for source in sources:
         if source.row is not None:
-            raise RarrgError(f"{source.path}: holds {source.row[key]} out of the order of {REPORTS}; run the step again")
+            raise RarrgError(
+                f"{source.path}: holds {source.row[key]} out of the order of {REPORTS}; run the step again"
+            )
 
 
 class _Peekable:

@@ -158,9 +158,7 @@ def write_key_phrases(
                 "text_sha256": item.report.sha256,
                 **asked_with,
             }
-            phrases_file.write(
-                jsonl_line({**study, "key_phrases": list(refined.phrases), "provenance": provenance})
-            )
+            phrases_file.write(jsonl_line({**study, "key_phrases": list(refined.phrases), "provenance": provenance}))
             for removed in refined.removed:
                 removed_file.write(jsonl_line({**study, **asdict(removed)}))
             for phrase in refined.unsupported:

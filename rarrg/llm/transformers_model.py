@@ -14,8 +14,8 @@ from jinja2 import TemplateError
 
 from rarrg.errors import RarrgError
 from rarrg.extract_config import LLMConfig
+from rarrg.hub import LOAD_ERRORS, first_line, unavailable
 from rarrg.llm.chat import Completion, LLMError, Message, Request
-from rarrg.models.hub import LOAD_ERRORS, first_line, unavailable
 
 # In the place of a user's turn it shows which tokens of a prompt come before that turn; no turn begins with it.
 _PROBE = "\N{REPLACEMENT CHARACTER}"

@@ -22,7 +22,7 @@ from transformers.utils import IMAGE_PROCESSOR_NAME, PROCESSOR_NAME
 from transformers.utils import logging as transformers_logging
 
 from rarrg.errors import RarrgError
-from rarrg.models.hub import LOAD_ERRORS, first_line, unavailable
+from rarrg.hub import LOAD_ERRORS, first_line, unavailable
 from rarrg.models.packaged import load_efficientnet
 from rarrg.models.preprocessing import Preprocessing
 from rarrg.models.reference import settings_of

@@ -18,7 +18,7 @@ from torch import Tensor
 
 from rarrg.artifacts import MANIFEST, Manifest, atomic_write, write_text
 from rarrg.errors import RarrgError
-from rarrg.models.hub import LOAD_ERRORS, first_line, unavailable
+from rarrg.hub import LOAD_ERRORS, first_line, unavailable
 
 NAME = "phrase-retriever"
 VERSION = 1

@@ -19,7 +19,7 @@ from tqdm import tqdm
 
 from rarrg.artifacts import atomic_write
 from rarrg.errors import RarrgError
-from rarrg.models.hub import LOAD_ERRORS, first_line, unavailable
+from rarrg.hub import LOAD_ERRORS, first_line, unavailable
 from rarrg.models.packaged import sentence_model_folder
 from rarrg.models.reference import fingerprint_of, settings_of
 

@@ -24,7 +24,9 @@ def test_the_question_holds_report_and_phrases_as_in_the_examples():
     assert (system.role, user.role) == ("system", "user")
     assert user.content == 'INPUT:\nClear lungs.\n\nrule-based findings:\n["clear lungs", "no “x”"]\n\nOUTPUT:'
     assert system.content.count("INPUT:\n") == system.content.count("OUTPUT:\n") == 2
-    assert "[Example 1]\nINPUT:\nCardiomegaly is accompanied by improving pulmonary vascular congestion" in system.content
+    assert (
+        "[Example 1]\nINPUT:\nCardiomegaly is accompanied by improving pulmonary vascular congestion" in system.content
+    )
 
 
 def test_the_checksum_is_of_what_is_asked():

@@ -37,6 +37,8 @@ def test_counts_and_disagreements_by_hand():
 
 def test_a_report_that_keeps_nothing_is_counted():
     quality = Quality()
-    quality.add(["emphysema"], refine(["emphysema"], "Clear lungs.", (), label_findings), "Clear lungs.", label_findings)
+    quality.add(
+        ["emphysema"], refine(["emphysema"], "Clear lungs.", (), label_findings), "Clear lungs.", label_findings
+    )
     assert (quality.reports, quality.without_phrases, quality.kept) == (1, 1, 0)
     assert Quality().lines()  # of nothing at all

@@ -48,5 +48,5 @@ def test_what_is_no_report_is_named(tmp_path, line, message):
 
 
 def test_a_missing_file_says_what_writes_it(tmp_path):
-    with pytest.raises(RarrgError, match="rarrg extract --data.root DIR"):
+    with pytest.raises(RarrgError, match=r"rarrg extract --data\.root DIR"):
         list(read_reports(tmp_path / "reports.jsonl"))

@@ -18,9 +18,7 @@ TEXTS = ["clear", "effusion", "clear", "nodule", "effusion", "scar"]
 
 
 def items() -> Iterator[Item]:
-    return (
-        Item(key_of(text), ReportText(str(number), "train", text)) for number, text in enumerate(TEXTS)
-    )
+    return (Item(key_of(text), ReportText(str(number), "train", text)) for number, text in enumerate(TEXTS))
 
 
 class Worker:

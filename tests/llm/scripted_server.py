@@ -64,6 +64,7 @@ class Script:
         api_key: Key that every request must carry; None takes all.
         delay: Seconds before every answer.
         host: Address to listen on.
+        keep_log: Keep every request for ``log``; false for so many that memory would not hold them.
     """
 
     faults: tuple[Fault, ...] = ()
@@ -71,6 +72,7 @@ class Script:
     api_key: str | None = None
     delay: float = 0.0
     host: str = "127.0.0.1"
+    keep_log: bool = True
 
 
 @dataclass(frozen=True)
@@ -114,9 +116,10 @@ def scripted_server(
     api_key: str | None = None,
     delay: float = 0.0,
     host: str = "127.0.0.1",
+    keep_log: bool = True,
 ) -> Iterator[ScriptedServer]:
     """Run a server until the block ends; the arguments are those of ``Script``."""
-    script = Script(tuple(faults), tuple(refuses), api_key, delay, host)
+    script = Script(tuple(faults), tuple(refuses), api_key, delay, host, keep_log)
     command = [sys.executable, str(Path(__file__).resolve()), json.dumps(asdict(script))]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     try:
@@ -208,7 +211,8 @@ def _reply(state: _State, target: str, headers: dict[str, str], body: bytes) -> 
     messages = chat["messages"] if chat else []
     entry: dict[str, Any] = {"target": target, "headers": headers, "body": chat, "outcome": "refused"}
     entry["input"] = input_of(messages)
-    state.log.append(entry)
+    if state.script.keep_log:
+        state.log.append(entry)
     script = state.script
     if target != "/v1/chat/completions" or chat is None:
         return _error(404, f"no such path: {target}")
