@@ -22,6 +22,7 @@ from rarrg.memory import keep_freed_memory
 
 if TYPE_CHECKING:
     from rarrg.evaluation import EvaluateOptions
+    from rarrg.extraction import ExtractOptions
 
 USAGE = f"""rarrg {__version__}: chest X-ray reports by phrase retrieval
 
@@ -204,9 +205,21 @@ def _evaluate(argv: Sequence[str], prog: str) -> int:
     return 0
 
 
-def _extract(argv: Sequence[str], prog: str) -> int:
+def parse_extract(argv: Sequence[str], prog: str = "rarrg extract") -> tuple[str, ExtractOptions]:
+    """Read a step and the options of ``rarrg extract``.
+
+    Args:
+        argv: Words after the command.
+        prog: Name shown in the help.
+
+    Returns:
+        The step, empty for all of them, and the options.
+
+    Raises:
+        RarrgError: No such step, an unknown key, a value of another type or out of range, or no such file.
+    """
     from rarrg.cli_extract import HELP, STEPS, plain_words, split_step
-    from rarrg.extraction import ExtractOptions, extract
+    from rarrg.extraction import ExtractOptions
 
     step, words = split_step(argv)
     parser = ArgumentParser(
@@ -216,7 +229,15 @@ def _extract(argv: Sequence[str], prog: str) -> int:
     parser.add_class_arguments(ExtractOptions, fail_untyped=True)
     values = _parse(parser, plain_words(words, find_config))
     values.pop("config")
-    extract(step, ExtractOptions(**values), print)
+    return step, ExtractOptions(**values)
+
+
+def _extract(argv: Sequence[str], prog: str) -> int:
+    step, options = parse_extract(argv, prog)
+
+    from rarrg.extraction import extract
+
+    extract(step, options, print)
     return 0
 
 

@@ -92,14 +92,14 @@ def compare(first: Phrases, second: Phrases) -> Comparison:
         raise RarrgError("the two extractions have no study in common; they must be of the same data set")
     pairs = [(set(first[study]), set(second[study])) for study in common]
     counts = [Counter(phrase for pair in pairs for phrase in pair[side]) for side in (0, 1)]
-    labels = [positive_findings([". ".join(each[study]) for study in common]) for each in (first, second)]
+    own, other = (positive_findings([". ".join(each[study]) for study in common]) for each in (first, second))
     return Comparison(
         studies=len(common),
         only=(len(first) - len(common), len(second) - len(common)),
         overlap=float(np.mean([len(a & b) / len(a | b) if a | b else 1.0 for a, b in pairs])),
         shared_phrases=len(counts[0].keys() & counts[1].keys()) / max(len(counts[0].keys() | counts[1].keys()), 1),
-        agreement=float(micro_f1(confusion(*labels).sum(axis=0))),
-        by_finding=per_label(*labels, OBSERVATIONS[:-1]),
+        agreement=float(micro_f1(confusion(own, other).sum(axis=0))),
+        by_finding=per_label(own, other, OBSERVATIONS[:-1]),
         first_only=_only(counts[0], counts[1]),
         second_only=_only(counts[1], counts[0]),
     )
@@ -132,7 +132,7 @@ def stats(places: Sequence[str], say: Callable[[str], None]) -> None:
     found = compare(*read_in)
     say(
         f"\n{found.studies} studies in both; {found.only[0]} only in the first, {found.only[1]} only in the second\n"
-        f"phrases of a study that both have: {found.overlap:.1%}; of all different phrases: {found.shared_phrases:.1%}\n"
+        f"phrases that both have: {found.overlap:.1%} of a study's, {found.shared_phrases:.1%} of all different ones\n"
         f"findings affirmed: micro-F1 {found.agreement:.3f} of the second against the first\n"
     )
     say(f"{'finding':28}{'first':>8}{'second':>8}{'both':>8}{'F1':>8}")

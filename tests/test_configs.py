@@ -12,10 +12,13 @@ import pytest
 import yaml
 from PIL import Image
 
-from rarrg.cli import parse_train
+from rarrg.cli import main, parse_train
 from rarrg.config import TrainConfig
 from rarrg.data import phantom
+from rarrg.data.card import carried
 from rarrg.experiment import train
+from rarrg.extract.key_phrases import KEY_PHRASES, read_key_phrases
+from rarrg.extract_config import ExtractConfig
 from rarrg.types import Study
 
 CONFIGS = Path(__file__).resolve().parents[1] / "configs"
@@ -86,8 +89,19 @@ LAYOUTS: dict[str, Callable[[list[Study], Path], None]] = {"mimic_cxr": as_mimic
 @pytest.mark.parametrize("name", NAMES)
 def test_every_key_is_there_and_has_a_comment_or_one_above(name: str) -> None:
     text = (CONFIGS / name).read_text(encoding="utf-8")
-    assert leaves(yaml.safe_load(text)) == leaves(dataclasses.asdict(TrainConfig()))
+    config = yaml.safe_load(text)
+    extract = config.pop("extract", None)
+    assert leaves(config) == leaves(dataclasses.asdict(TrainConfig()))
+    assert extract is None or leaves(extract) == leaves(dataclasses.asdict(ExtractConfig()))
     assert text.startswith("#")
+
+
+def test_reports_are_extracted_by_the_configuration_of_training(tmp_path: Path) -> None:
+    as_mimic(phantom.draw_studies(tmp_path / "phantom", 12, 0), tmp_path / "data")
+    argv = ["--config=mimic.yaml", f"--data.root={tmp_path / 'data'}", f"--out={tmp_path / 'out'}"]
+    assert main(["extract", "rules", *argv]) == 0
+    assert len(read_key_phrases(tmp_path / "out" / KEY_PHRASES)) == 12
+    assert carried(tmp_path / "out")
 
 
 @pytest.mark.slow

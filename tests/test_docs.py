@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from rarrg.cli import find_config, parse_evaluate, parse_train
+from rarrg.cli import find_config, parse_evaluate, parse_extract, parse_train
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -36,3 +36,11 @@ def test_options_named_exist(page: Path) -> None:
 def test_evaluations_named_parse(page: Path) -> None:
     for line in re.findall(r"rarrg evaluate (--(?!help)[^\n`…]+)", page.read_text(encoding="utf-8")):
         parse_evaluate(line.split("#")[0].split())
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_extractions_named_parse(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    for line in re.findall(r"rarrg extract((?: (?:graph|refine|rules|merge))? --(?!help)[^\n`…]+)", text):
+        step, options = parse_extract(line.split("#")[0].split())
+        assert options.out, step
