@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import secrets
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
@@ -26,11 +27,31 @@ def sha256_of(path: Path) -> str:
     return digest.hexdigest()
 
 
+def weights_digest(place: Path) -> str:
+    """Twelve hex digits that tell model files apart without reading gigabytes: names, sizes, first and last MiB.
+
+    Args:
+        place: A file, or a folder of whose files all count but the hidden ones.
+    """
+    inside = (path for path in place.rglob("*") if path.is_file() and not path.name.startswith("."))
+    files = sorted(inside) if place.is_dir() else [place]
+    digest = hashlib.sha256()
+    for path in files:
+        size = path.stat().st_size
+        digest.update(f"{path.relative_to(place).as_posix()} {size}\n".encode())
+        with path.open("rb") as file:
+            digest.update(file.read(1 << 20))
+            file.seek(max(size - (1 << 20), 0))
+            digest.update(file.read())
+    return digest.hexdigest()[:12]
+
+
 @contextmanager
 def atomic_write(path: Path) -> Iterator[Path]:
     """Give a temporary path beside ``path``; on a clean exit it replaces ``path``, on an error it is removed."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    # Processes on several machines that share the folder may have the same number.
+    temporary = path.with_name(f".{path.name}.{os.getpid()}-{secrets.token_hex(4)}.tmp")
     try:
         yield temporary
         temporary.replace(path)

@@ -319,6 +319,9 @@ def main(argv: Sequence[str] | None = None, prog: str | None = None) -> int:
     except RarrgError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
+    except (FileExistsError, NotADirectoryError, IsADirectoryError, PermissionError) as error:
+        print(f"error: {error.filename}: {error.strerror}", file=sys.stderr)
+        return 2
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
         return 130

@@ -49,7 +49,7 @@ def plain_words(argv: Sequence[str], find: Callable[[str], str]) -> list[str]:
     for word in given:
         name, equals, value = word.partition("=")
         if name == "--dry-run":
-            words.append("--dry_run=true")
+            words.append(f"--dry_run={value or 'true'}")
         elif name in ("--allow-host", "--config"):
             value = value if equals else next(given, "")
             words.append(

@@ -60,7 +60,7 @@ class LLMConfig:
             for an AWQ or GPTQ model is 4-bit.
         context: Longest prompt and reply together, in tokens, for ``vllm``.
         tensor_parallel: GPUs a model is spread over, for ``vllm``.
-        cache: File of cached replies; null keeps none.
+        cache: File of cached replies; null: ``replies.sqlite`` in the folder of the extraction, or of the shard.
     """
 
     backend: Literal["openai", "vllm", "transformers"] = "vllm"
@@ -77,7 +77,7 @@ class LLMConfig:
     quantization: str | None = None
     context: int = 8192
     tensor_parallel: int = 1
-    cache: str | None = "runs/cache/replies.sqlite"
+    cache: str | None = None
 
     def __post_init__(self) -> None:
         _require(bool(self.model), "extract.llm.model", "a model's name", self.model)
@@ -86,10 +86,6 @@ class LLMConfig:
         for key in ("max_tokens", "concurrency", "attempts", "context", "tensor_parallel"):
             _require(getattr(self, key) >= 1, f"extract.llm.{key}", "at least 1", getattr(self, key))
         _require(self.timeout > 0, "extract.llm.timeout", "above 0", self.timeout)
-        if self.backend == "openai" and not self.base_url:
-            raise RarrgError(
-                "extract.llm.base_url: name the server, as --extract.llm.base_url=http://127.0.0.1:8000/v1"
-            )
 
 
 @dataclass

@@ -6,29 +6,41 @@ alone, again, and in another environment than the step before.
 
 from __future__ import annotations
 
-import logging
+import os
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
+from itertools import islice
 from pathlib import Path
 from typing import Literal
 
+from filelock import FileLock, Timeout
+
 from rarrg.artifacts import write_json
 from rarrg.config import DataConfig
-from rarrg.data.card import carried, carry_card
+from rarrg.data.card import carried, carry_card, is_credentialed
 from rarrg.data.studies import read_studies
 from rarrg.errors import RarrgError
-from rarrg.extract.folder import FAILED, GRAPH_PHRASES, REPORTS, merge_shards, write_failures
-from rarrg.extract.key_phrases import KEY_PHRASES
+from rarrg.extract.folder import (
+    FAILED,
+    GRAPH_PHRASES,
+    GRAPH_STEP,
+    KEPT_STEP,
+    QUALITY,
+    REFINE_STEP,
+    REPORTS,
+    merge_shards,
+    write_failures,
+)
+from rarrg.extract.key_phrases import KEY_PHRASES, extractor_of
 from rarrg.extract.prompt import key_phrase_prompt
 from rarrg.extract.reports import ReportText, read_reports, reports_of, write_reports
-from rarrg.extract.stage import Failure, Items, Shard
+from rarrg.extract.stage import Failure, Shard
 from rarrg.extract_config import ExtractConfig
 from rarrg.llm.chat import Sampling
 from rarrg.llm.endpoints import EndpointPolicy
 
-log = logging.getLogger(__name__)
-
-QUALITY = "quality.json"
+CACHE = "replies.sqlite"
 SHOWN = 2
 """Prompts that a dry run shows."""
 
@@ -61,7 +73,7 @@ class ExtractOptions:
         extract: How they become key phrases.
         shard: Part of the reports to work on, as ``3/16``; ``rarrg extract merge`` joins the parts.
         limit: Work on the first reports only.
-        dry_run: Show the first prompts and what the run would take, and do nothing.
+        dry_run: Show the first prompts and what the run would take, and write nothing.
     """
 
     out: str = "runs/extract"
@@ -90,131 +102,169 @@ class Extraction:
     def __init__(self, options: ExtractOptions, say: Callable[[str], None]) -> None:
         self.out = Path(options.out)
         self.config = options.extract
+        self._data = options.data
         self._limit = options.limit
         self._shard = None if options.shard is None else Shard.parse(options.shard)
         self.folder = self.out if self._shard is None else self.out / self._shard.folder
         self._say = say
-        self._write_reports(options.data)
+        self._unwritten: list[ReportText] | None = None
+        root = None if options.data.root is None else Path(options.data.root)
+        self._credentialed = is_credentialed(options.data.source, root)
+        if root is not None:
+            studies = read_studies(DataConfig(source=options.data.source, root=str(root)), seed=0)
+            reports = list(reports_of(studies))
+            self._say(f"{root}: {len(reports)} reports with findings of {len(studies)} studies")
+            if options.dry_run:
+                self._unwritten = reports
+            else:
+                self._write_reports(reports, root)
+        elif not (self.out / REPORTS).exists():
+            raise RarrgError(f"data.root: name the data set (--data.root DIR); {self.out / REPORTS} is not there yet")
+        if self._unwritten is None:
+            self._credentialed |= carried(self.out)
 
-    def _write_reports(self, data: SourceConfig) -> None:
-        path = self.out / REPORTS
-        if data.root is None:
-            if not path.exists():
-                raise RarrgError(f"data.root: name the data set (--data.root DIR); {path} is not there yet")
-            return
-        root = Path(data.root)
-        studies = read_studies(DataConfig(source=data.source, root=data.root), seed=0)
-        write_reports(reports_of(studies), path)
-        carry_card(data.source, root, self.out)
-        self._say(f"{path}: {sum(1 for _ in read_reports(path))} reports with findings of {len(studies)} studies")
+    def _write_reports(self, reports: list[ReportText], root: Path) -> None:
+        with self._locked(self.out, wait=True):
+            # Killed in between, the folder holds texts that may leave under a card that forbids it, never the reverse.
+            if self._credentialed:
+                carry_card(self._data.source, root, self.out)
+            write_reports(reports, self.out / REPORTS)
+            carry_card(self._data.source, root, self.out)
+
+    @contextmanager
+    def _locked(self, folder: Path, wait: bool = False) -> Iterator[None]:
+        """One run at a time: two would write into the same unfinished file."""
+        folder.mkdir(parents=True, exist_ok=True)
+        try:
+            with FileLock(folder / ".lock", timeout=-1 if wait else 0):
+                yield
+        except Timeout as error:
+            raise RarrgError(f"{folder}: another run works here; wait for it, or name another --out") from error
 
     def reports(self) -> Iterator[ReportText]:
         """The reports that are asked for, in order."""
-        reports = read_reports(self.out / REPORTS, self._limit)
+        return self._of_shard(self._limit)
+
+    def _of_shard(self, limit: int | None = None) -> Iterator[ReportText]:
+        if self._unwritten is not None:
+            reports: Iterator[ReportText] = islice(self._unwritten, limit)
+        else:
+            reports = read_reports(self.out / REPORTS, limit)
         return reports if self._shard is None else filter(self._shard.holds, reports)
 
     def graph(self) -> None:
         """Annotate by RadGraph and make RadGraph phrases."""
-        from rarrg.extract.graph_step import STEP, annotate_reports
+        from rarrg.extract.graph_step import annotate_reports
         from rarrg.extract.radgraph import RadGraphAnnotator
 
-        failures = annotate_reports(self.reports, self.folder, RadGraphAnnotator(self.config.radgraph))
-        self._conclude(STEP, failures)
+        with self._locked(self.folder):
+            failures = annotate_reports(self.reports, self.folder, RadGraphAnnotator(self.config.radgraph))
+            self._conclude(GRAPH_STEP, failures)
 
     def rules(self) -> None:
         """Make key phrases by the rules, without any model."""
         from rarrg.extract.rules_step import extract_with_rules
 
-        extract_with_rules(self.reports, self.folder / KEY_PHRASES)
-        self._say(f"{self.folder / KEY_PHRASES}: key phrases of {sum(1 for _ in self.reports())} reports, by the rules")
+        with self._locked(self.folder):
+            extract_with_rules(self.reports, self.folder / KEY_PHRASES)
+        count = sum(1 for _ in self.reports())
+        self._say(f"{self.folder / KEY_PHRASES}: key phrases of {count} reports, by the rules")
 
     def refine(self) -> None:
         """Have the LLM refine the phrases, and keep what the reports bear out."""
-        from rarrg.extract.refine_step import STEP, ask_for_phrases, write_key_phrases
+        from rarrg.extract.refine_step import ask_for_phrases, read_structure, without_structure, write_key_phrases
         from rarrg.llm.backends import open_backend
         from rarrg.llm.cache import ReplyCache
         from rarrg.metrics.findings import label_findings
 
+        if self._credentialed:
+            # What these packages tell their makers holds no text, but nobody asked for it.
+            os.environ.update(VLLM_NO_USAGE_STATS="1", HF_HUB_DISABLE_TELEMETRY="1")
+        path = self.folder / KEY_PHRASES
+        if path.exists() and (made_by := extractor_of(path)) not in (None, "llm"):
+            raise RarrgError(f"{path}: holds the phrases of extractor {made_by!r}; name another --out")
+        graph, rules = self._structure(), self.config.structure == "rules"
+        if graph is None and not rules:
+            raise RarrgError(
+                f"{self.folder / GRAPH_PHRASES}: is missing; run rarrg extract graph first, or take the phrases of the "
+                "rules (--extract.structure=rules)"
+            )
         llm, prompt = self.config.llm, key_phrase_prompt()
-        backend = open_backend(llm, EndpointPolicy(carried(self.out), tuple(self.config.allow_hosts)))
-        cache = None if llm.cache is None else ReplyCache(Path(llm.cache))
-        items, rules, asked_with = self._items()
-        failures = ask_for_phrases(items, rules, self.folder, backend, prompt, self._sampling(), llm.attempts, cache)
-        self._conclude(STEP, failures)
-        quality, empty = write_key_phrases(
-            items, rules, self.folder, asked_with, label_findings, self.config.keep_unsupported
-        )
-        self._conclude("key phrases", empty)
-        write_json(self.folder / QUALITY, quality.as_dict())
-        for line in (f"{self.folder / KEY_PHRASES}:", *quality.lines()):
+        sampling = Sampling(llm.temperature, llm.top_p, llm.max_tokens, llm.seed)
+        with self._locked(self.folder), ReplyCache(Path(llm.cache or self.folder / CACHE)) as cache:
+            backend = open_backend(llm, EndpointPolicy(self._credentialed, tuple(self.config.allow_hosts)))
+            asked_with: dict[str, object] = {
+                "model": backend.model,
+                "prompt_sha256": prompt.sha256,
+                "sampling": asdict(sampling),
+            }
+            items = read_structure(self.reports, graph, asked_with)
+            failures = [] if graph is None else without_structure(self.reports(), graph)
+            failures += ask_for_phrases(items, rules, self.folder, backend, prompt, sampling, llm.attempts, cache)
+            self._conclude(REFINE_STEP, failures)
+            quality, empty = write_key_phrases(
+                items, rules, self.folder, asked_with, label_findings, self.config.keep_unsupported
+            )
+            self._conclude(KEPT_STEP, empty)
+            write_json(self.folder / QUALITY, quality.as_dict())
+        for line in (f"{path}:", *quality.lines()):
             self._say(line)
 
-    def dry_run(self) -> None:
+    def count(self) -> None:
+        """Say how many reports there are to work on."""
+        different = {report.sha256 for report in self.reports()}
+        self._say(f"{sum(1 for _ in self.reports())} reports, {len(different)} different ones")
+
+    def show_prompts(self) -> None:
         """Show the first prompts and what the LLM would have to read and write."""
-        from rarrg.extract.refine_step import structure_of
+        from rarrg.extract.refine_step import read_structure, structure_of
 
         prompt = key_phrase_prompt()
-        items, rules, _ = self._items()
+        graph, rules = self._structure(), self.config.structure == "rules"
+        if graph is None and not rules:
+            self._say("There are no RadGraph phrases yet; those of the rules stand in their place below.")
+        items = read_structure(self.reports, graph, {})
         texts: set[str] = set()
-        characters = reports = 0
+        characters = 0
         for item in items():
-            reports += 1
-            if item.key in texts:
+            if item.report.sha256 in texts:
                 continue
-            texts.add(item.key)
-            messages = prompt.messages(item.report.findings, structure_of(item, rules) or ())
+            texts.add(item.report.sha256)
+            messages = prompt.messages(item.report.findings, structure_of(item, graph is None))
             characters += len(messages[-1].content)
             if len(texts) <= SHOWN:
                 self._say("\n".join(f"[{message.role}]\n{message.content}\n" for message in messages))
         system = len(prompt.system) / CHARACTERS_A_TOKEN
-        own = characters / CHARACTERS_A_TOKEN
+        self.count()
         self._say(
-            f"{reports} reports, {len(texts)} different ones; to read about {own / 1e6:.2f} million tokens, and "
-            f"without prefix caching {len(texts) * system / 1e6:.2f} million of the system prompt; to write about "
+            f"to read: about {characters / CHARACTERS_A_TOKEN / 1e6:.2f} million tokens, and without prefix caching "
+            f"{len(texts) * system / 1e6:.2f} million of the system prompt; to write: about "
             f"{len(texts) * TOKENS_A_REPLY / 1e6:.2f} million"
         )
 
     def merge(self) -> None:
         """Join the shards' folders."""
-        self._say(f"{self.out}: {merge_shards(self.out, self.reports)} shards joined")
+        with self._locked(self.out):
+            shards = merge_shards(self.out, self._of_shard)
+        self._say(f"{self.out}: {shards} shards joined")
 
-    def _items(self) -> tuple[Items, bool, dict[str, object]]:
-        from rarrg.extract.refine_step import read_structure
-
-        rules = self.config.structure == "rules"
-        graph = None
-        if not rules:
-            candidates = [self.folder / GRAPH_PHRASES, self.out / GRAPH_PHRASES]
-            graph = next((path for path in candidates if path.exists()), None)
-            if graph is None:
-                raise RarrgError(
-                    f"{candidates[0]}: is missing; run rarrg extract graph first, or take the phrases of the rules "
-                    "(--extract.structure=rules)"
-                )
-        prompt = key_phrase_prompt()
-        asked_with: dict[str, object] = {
-            "model": self.config.llm.model,
-            "prompt_sha256": prompt.sha256,
-            "sampling": asdict(self._sampling()),
-        }
-        return read_structure(self.reports, graph, asked_with), rules, asked_with
-
-    def _sampling(self) -> Sampling:
-        llm = self.config.llm
-        return Sampling(llm.temperature, llm.top_p, llm.max_tokens, llm.seed)
+    def _structure(self) -> Path | None:
+        """Where the RadGraph phrases are: of a run over all reports, or of this shard."""
+        places = [] if self.config.structure == "rules" else [self.out / GRAPH_PHRASES, self.folder / GRAPH_PHRASES]
+        return next((path for path in places if path.exists()), None)
 
     def _conclude(self, step: str, failures: list[Failure]) -> None:
-        count = write_failures(self.folder, step, failures, self.reports())
+        count = write_failures(self.folder, step, failures, self.reports(), self._of_shard())
         total = sum(1 for _ in self.reports())
         listed = f", listed in {self.folder / FAILED}" if count else ""
         self._say(f"{step}: {total} reports, {count} of them failed{listed}")
 
 
-def extract(command: str, options: ExtractOptions, say: Callable[[str], None]) -> None:
-    """Run a command of ``rarrg extract``.
+def extract(step: str, options: ExtractOptions, say: Callable[[str], None]) -> None:
+    """Run a step of ``rarrg extract``.
 
     Args:
-        command: ``graph``, ``refine``, ``rules`` or ``merge``; empty for all that ends in refined key phrases.
+        step: ``graph``, ``refine``, ``rules`` or ``merge``; empty for all that end in refined key phrases.
         options: What is asked for.
         say: Prints a line for the user.
 
@@ -223,15 +273,20 @@ def extract(command: str, options: ExtractOptions, say: Callable[[str], None]) -
     """
     extraction = Extraction(options, say)
     if options.dry_run:
-        extraction.dry_run()
-    elif command:
-        {
-            "graph": extraction.graph,
-            "refine": extraction.refine,
-            "rules": extraction.rules,
-            "merge": extraction.merge,
-        }[command]()
-    else:
-        if extraction.config.structure == "radgraph":
-            extraction.graph()
-        extraction.refine()
+        if step in ("", "refine"):
+            extraction.show_prompts()
+        else:
+            extraction.count()
+        return
+    steps = {
+        "graph": extraction.graph,
+        "refine": extraction.refine,
+        "rules": extraction.rules,
+        "merge": extraction.merge,
+    }
+    if step:
+        steps[step]()
+        return
+    if options.extract.structure == "radgraph":
+        extraction.graph()
+    extraction.refine()

@@ -5,7 +5,16 @@ from pathlib import Path
 
 import pytest
 
-from rarrg.artifacts import Manifest, atomic_write, read_json, read_jsonl, sha256_of, write_json, write_jsonl
+from rarrg.artifacts import (
+    Manifest,
+    atomic_write,
+    read_json,
+    read_jsonl,
+    sha256_of,
+    weights_digest,
+    write_json,
+    write_jsonl,
+)
 from rarrg.errors import RarrgError
 
 
@@ -68,3 +77,24 @@ def test_manifest_refuses_other_kinds_and_changed_files(tmp_path: Path) -> None:
     write_json(tmp_path / "manifest.json", {"name": "phrase-store"})
     with pytest.raises(RarrgError, match="is not a manifest"):
         Manifest.load(tmp_path, "phrase-store", 1)
+
+
+def test_a_digest_of_weights_sees_names_sizes_and_both_ends(tmp_path: Path) -> None:
+    folder = tmp_path / "model"
+    folder.mkdir()
+    (folder / "weights.bin").write_bytes(b"a" * 3_000_000)
+    before = weights_digest(folder)
+    assert len(before) == 12
+    (folder / ".lock").write_text("")
+    assert weights_digest(folder) == before
+    folder.rename(tmp_path / "moved")
+    folder = tmp_path / "moved"
+    assert weights_digest(folder) == before
+    for place in (0, 2_999_999):
+        content = bytearray(b"a" * 3_000_000)
+        content[place] = 98
+        (folder / "weights.bin").write_bytes(content)
+        assert weights_digest(folder) != before
+    (folder / "weights.bin").write_bytes(b"a" * 3_000_001)
+    assert weights_digest(folder) != before
+    assert weights_digest(folder / "weights.bin") != weights_digest(folder)

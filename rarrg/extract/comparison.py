@@ -78,24 +78,39 @@ def compares(phrase: str) -> bool:
     return _TERM.search(kept) is not None
 
 
+_ADDED = (
+    r"(?:new|newly|improved|improving|worsened|worsening|increasing(?:ly)?|decreasing|enlarging|developing|progressing"
+    r"|progressive(?! massive)|persisting|persistently|persists|remaining|remains|recurrent|constant|static|still"
+    r"|as before|since|larger|smaller|better|reduced|re-?demonstrated)"
+)
 _CHANGE = re.compile(
-    r"\b(?:new|newly|improv(?:ed|es|ing|ement)|worsen(?:ed|s|ing)|increasing(?:ly)?|decreasing|enlarging"
-    r"|resolv(?:ed|es|ing)|resolution|developing|development of|progress(?:ed|es|ing|ion|ive)"
-    r"|persist(?:s|ing)|persistently|remains|remaining|redemonstrat(?:ed|es|ion)|recurrent|no longer"
-    r"|since|previously|compared|comparison|constant|static|as before|still)\b"
+    rf"\b(?:{_ADDED}|improve(?:s|ment)|worsens|resolv(?:ed|es|ing)|resolution|development of|progress(?:ed|es|ion)"
+    r"|no longer|previously|compared|comparison)\b(?!-)"
+)
+_TAKEN_OUT = re.compile(
+    rf",? *\b(?:(?:is|are|was|were|has|have|been|now) )*(?:{_ADDED}|stable|unchanged|again|persistent)\b(?: in size)?"
 )
 
 
 def speaks_of_change(phrase: str) -> bool:
     """Say whether a phrase tells how something moved, in words beside the eighteen terms ("new", "improving").
 
-    A language model that is told to leave these out (RA-RRG, figure 7) still writes them. In reports they have uses
-    that compare nothing ("progressive massive fibrosis"), so that only what a model wrote is held to this.
+    A language model that is told to leave these out (RA-RRG, figure 7) still writes them. Reports have uses of them
+    that compare nothing ("larger on the left"), so that only what a model wrote is held to this.
 
     Args:
         phrase: A phrase or a sentence, in any case.
     """
     return _CHANGE.search(phrase.lower()) is not None
+
+
+def without_change(phrase: str) -> str:
+    """Take the words out that only say how something moved ("progressive left effusion", "effusion is larger").
+
+    Args:
+        phrase: A lower-case phrase.
+    """
+    return " ".join(_TAKEN_OUT.sub(" ", phrase).split())
 
 
 _STUDY = (

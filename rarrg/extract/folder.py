@@ -3,20 +3,21 @@
 ``reports.jsonl`` findings of each study; ``annotations.jsonl``, ``graph_phrases.jsonl`` RadGraph's, one row a text;
 ``replies.jsonl`` the LLM's, one row a text; ``key_phrases.jsonl`` one row a study, what training reads;
 ``removed.jsonl`` phrases that did not stay; ``disagreements.jsonl`` findings in which report and phrases differ;
-``failed.jsonl`` studies without a result, and why. ``dataset.json`` (:mod:`rarrg.data.card`) says whether the texts may
-leave the machine.
+``quality.json`` counts of all that; ``failed.jsonl`` studies without a result, and why. ``dataset.json``
+(:mod:`rarrg.data.card`) says whether the texts may leave the machine.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from rarrg.artifacts import read_jsonl, write_jsonl
+from rarrg.artifacts import iterate_jsonl, read_json, write_json, write_jsonl
 from rarrg.errors import RarrgError
 from rarrg.extract.key_phrases import KEY_PHRASES
+from rarrg.extract.quality import Quality
 from rarrg.extract.reports import ReportText
 from rarrg.extract.stage import Failure, Shard, partial_of
 
@@ -27,41 +28,72 @@ REPLIES = "replies.jsonl"
 REMOVED = "removed.jsonl"
 DISAGREEMENTS = "disagreements.jsonl"
 FAILED = "failed.jsonl"
+QUALITY = "quality.json"
+
+GRAPH_STEP = "radgraph"
+REFINE_STEP = "refine"
+KEPT_STEP = "key phrases"
 
 BY_TEXT = (ANNOTATIONS, GRAPH_PHRASES, REPLIES)
 """Files with a row for each different text, in the order of the reports."""
-BY_STUDY = (KEY_PHRASES, REMOVED, DISAGREEMENTS, FAILED)
+BY_STUDY = (KEY_PHRASES, REMOVED, DISAGREEMENTS)
 """Files with rows for studies, in the order of the reports."""
+_STEPS = {ANNOTATIONS: (GRAPH_STEP,), REPLIES: (REFINE_STEP, KEPT_STEP)}
+"""The steps whose failures belong to a file."""
+_OF_A_RUN = {GRAPH_PHRASES: ("model", "version", "rule"), KEY_PHRASES: ("extractor", "version", "asked_with")}
+"""Provenance that all shards must share."""
+
+Failed = dict[str, list[dict[str, str]]]
 
 
-def write_failures(folder: Path, step: str, failures: Sequence[Failure], reports: Iterable[ReportText]) -> int:
-    """Put the failures of a step into ``failed.jsonl``, every study with such a report, in place of its earlier ones.
+def read_failures(folder: Path) -> Failed:
+    """Rows of ``failed.jsonl`` by study; none where there is no file.
+
+    Raises:
+        RarrgError: A row lacks a key.
+    """
+    path = folder / FAILED
+    found: Failed = {}
+    for number, row in enumerate(iterate_jsonl(path) if path.exists() else (), start=1):
+        if not all(isinstance(row.get(key), str) for key in ("study_id", "text_sha256", "step", "reason")):
+            raise RarrgError(f"{path}, row {number}: lacks study_id, text_sha256, step or reason; remove the file")
+        found.setdefault(row["study_id"], []).append(row)
+    return found
+
+
+def write_failures(
+    folder: Path, step: str, failures: Sequence[Failure], looked_at: Iterable[ReportText], reports: Iterable[ReportText]
+) -> int:
+    """Put the failures of a step into ``failed.jsonl``, every study with such a report.
+
+    What stood there of other steps, and of reports that were not looked at, stays; what is of no report goes.
 
     Args:
         folder: The extraction folder.
-        step: The step, all of whose failures these are.
+        step: The step.
         failures: One for each different text.
+        looked_at: The reports that the step was asked for, in order.
         reports: All reports of the folder, in order, which is that of the file.
 
     Returns:
-        Number of studies.
+        Number of studies that failed.
     """
-    path = folder / FAILED
     reasons = {failure.text_sha256: failure.reason for failure in failures}
-    others = [row for row in read_jsonl(path) if row["step"] != step] if path.exists() else []
-    rows: dict[str, list[dict[str, str]]] = {}
-    for row in others:
-        rows.setdefault(row["study_id"], []).append(row)
+    before = read_failures(folder)
     count = 0
     ordered: list[dict[str, str]] = []
-    for report in reports if reasons or rows else ():
-        of_study = rows.get(report.study_id, [])
-        if reason := reasons.get(report.sha256):
-            count += 1
-            own = {"study_id": report.study_id, "text_sha256": report.sha256, "step": step, "reason": reason}
-            of_study = sorted([*of_study, own], key=lambda row: row["step"])
-        ordered += of_study
-    write_jsonl(path, ordered)
+    asked = iter(looked_at)
+    next_asked = next(asked, None)
+    for report in reports:
+        rows = [row for row in before.get(report.study_id, ()) if row["text_sha256"] == report.sha256]
+        if report == next_asked:
+            next_asked = next(asked, None)
+            rows = [row for row in rows if row["step"] != step]
+            if reason := reasons.get(report.sha256):
+                count += 1
+                rows.append({"study_id": report.study_id, "text_sha256": report.sha256, "step": step, "reason": reason})
+        ordered += sorted(rows, key=lambda row: row["step"])
+    write_jsonl(folder / FAILED, ordered)
     return count
 
 
@@ -76,8 +108,30 @@ def merge_shards(out: Path, reports: Callable[[], Iterable[ReportText]]) -> int:
         Number of shards.
 
     Raises:
-        RarrgError: A shard is missing or unfinished, or there are shards of another number.
+        RarrgError: A shard is missing, unfinished, incomplete, of other reports or of another model than the others.
     """
+    shards = _shards(out)
+    folders = [out / shard.folder for shard in shards]
+    names = [name for name in (*BY_TEXT, *BY_STUDY) if any((folder / name).exists() for folder in folders)]
+    for name in names:
+        _check_files([folder / name for folder in folders], name)
+    failed: Failed = {}
+    for study, rows in chain.from_iterable(read_failures(folder).items() for folder in folders):
+        failed.setdefault(study, []).extend(rows)
+    for name in names:
+        write_jsonl(out / name, _merged([folder / name for folder in folders], shards, reports(), name, failed))
+
+    done = {step for name in names for step in _STEPS.get(name, ())}
+    for study, rows in read_failures(out).items():
+        failed.setdefault(study, []).extend(row for row in rows if row["step"] not in done)
+    in_order = (sorted(failed.get(report.study_id, ()), key=lambda row: row["step"]) for report in reports())
+    write_jsonl(out / FAILED, chain.from_iterable(in_order))
+    if REPLIES in names:
+        write_json(out / QUALITY, Quality.sum([read_json(folder / QUALITY) for folder in folders]).as_dict())
+    return len(shards)
+
+
+def _shards(out: Path) -> list[Shard]:
     folders = sorted(path for path in out.glob("shard-*-of-*") if path.is_dir())
     if not folders:
         raise RarrgError(f"{out}: has no folder shard-1-of-N; run rarrg extract with --shard 1/N first")
@@ -88,32 +142,52 @@ def merge_shards(out: Path, reports: Callable[[], Iterable[ReportText]]) -> int:
     shards = [Shard(number, of) for number in range(1, of + 1)]
     if missing := [shard.folder for shard in shards if not (out / shard.folder).is_dir()]:
         raise RarrgError(f"{out}: lacks {', '.join(missing)}")
-    for name in (*BY_TEXT, *BY_STUDY):
-        paths = [out / shard.folder / name for shard in shards]
-        if unfinished := [path for path in paths if partial_of(path).exists()]:
-            raise RarrgError(f"{partial_of(unfinished[0])}: that shard is not done; run it again with the same --shard")
-        there = [path for path in paths if path.exists()]
-        if there and len(there) < len(paths):
-            lacking = next(path for path in paths if not path.exists())
-            raise RarrgError(f"{lacking}: is missing, although other shards have it; run that step on this shard")
-        if there:
-            write_jsonl(out / name, _merged(paths, shards, reports(), name))
-    return len(shards)
+    return shards
 
 
-def _merged(paths: Sequence[Path], shards: Sequence[Shard], reports: Iterable[ReportText], name: str) -> Iterator[Any]:
+def _check_files(paths: Sequence[Path], name: str) -> None:
+    """Every shard has the file, whole, and made as the others made theirs."""
+    made: dict[str, Path] = {}
+    for path in paths:
+        if partial_of(path).exists():
+            raise RarrgError(f"{partial_of(path)}: that shard is not done; run it again with the same --shard")
+        if not path.exists():
+            raise RarrgError(f"{path}: is missing, although other shards have it; run that step on this shard")
+        row = next(iterate_jsonl(path), None)
+        if row is not None and name in _OF_A_RUN:
+            provenance = row.get("provenance", {})
+            made.setdefault(str({key: provenance.get(key) for key in _OF_A_RUN[name]}), path)
+    if len(made) > 1:
+        first, second = list(made.values())[:2]
+        raise RarrgError(
+            f"{second}: was made otherwise than {first} (model, prompt, sampling or version); run it again"
+        )
+
+
+def _merged(
+    paths: Sequence[Path], shards: Sequence[Shard], reports: Iterable[ReportText], name: str, failed: Failed
+) -> Iterator[Any]:
     sources = [_Peekable(path) for path in paths]
     key = "text_sha256" if name in BY_TEXT else "study_id"
+    texts: set[bytes] = set()
     for report in reports:
         source = next(source for source, shard in zip(sources, shards, strict=True) if shard.holds(report))
         wanted = report.sha256 if name in BY_TEXT else report.study_id
-        while source.row is not None and source.row[key] == wanted:
+        before = source.row
+        while source.row is not None and source.row.get(key) == wanted:
+            if name == KEY_PHRASES and source.row["provenance"]["text_sha256"] != report.sha256:
+                raise RarrgError(f"{source.path}: study {report.study_id} is of another text; run that shard again")
             yield source.row
             source.advance()
+        digest = bytes.fromhex(report.sha256)
+        complete = name in (REMOVED, DISAGREEMENTS) or (digest in texts and name in BY_TEXT)
+        if source.row is before and not complete and report.study_id not in failed:
+            raise RarrgError(f"{source.path}: lacks study {report.study_id}; run that shard again, without --limit")
+        texts.add(digest)
     for source in sources:
         if source.row is not None:
             raise RarrgError(
-                f"{source.path}: holds {source.row[key]} out of the order of {REPORTS}; run the step again"
+                f"{source.path}: holds {source.row.get(key)} out of the order of {REPORTS}; run that shard again"
             )
 
 
@@ -122,12 +196,9 @@ class _Peekable:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._lines = path.open(encoding="utf-8")
+        self._rows = iterate_jsonl(path)
         self.row: dict[str, Any] | None = None
         self.advance()
 
     def advance(self) -> None:
-        line = self._lines.readline()
-        self.row = json.loads(line) if line.strip() else None
-        if self.row is None:
-            self._lines.close()
+        self.row = next(self._rows, None)

@@ -6,13 +6,12 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from rarrg.artifacts import iterate_jsonl, write_jsonl
-from rarrg.extract.folder import ANNOTATIONS, GRAPH_PHRASES
+from rarrg.extract.folder import ANNOTATIONS, GRAPH_PHRASES, GRAPH_STEP
 from rarrg.extract.graph_phrases import radgraph_phrases
 from rarrg.extract.radgraph import Annotated, RadGraphAnnotator
 from rarrg.extract.reports import ReportText
 from rarrg.extract.stage import Failure, Item, Row, key_of, run_step
 
-STEP = "radgraph"
 RULE = 1
 """Version of the phrase rule; raised with every change that can change a phrase."""
 
@@ -35,7 +34,9 @@ def annotate_reports(
     """
 
     def items() -> Iterator[Item]:
-        return (Item(key_of(STEP, annotator.model, annotator.version, report.sha256), report) for report in reports())
+        return (
+            Item(key_of(GRAPH_STEP, annotator.model, annotator.version, report.sha256), report) for report in reports()
+        )
 
     def annotate(todo: Iterator[Item]) -> Iterator[tuple[Item, Row | str]]:
         # The annotator answers in order, but draws ahead.
@@ -51,7 +52,7 @@ def annotate_reports(
             yield item, _row(item, outcome, annotator) if isinstance(outcome, Annotated) else outcome.reason
 
     path = folder / ANNOTATIONS
-    failures = run_step(STEP, items, path, lambda row: str(row["key"]), annotate)
+    failures = run_step(GRAPH_STEP, items, path, _key, annotate)
     return [*failures, *write_phrases(path, folder / GRAPH_PHRASES)]
 
 
@@ -71,7 +72,9 @@ def write_phrases(annotations: Path, path: Path) -> list[Failure]:
             except ValueError as error:
                 phrases, reason = [], str(error)
             if not phrases:
-                failures.append(Failure(row["study_id"], row["text_sha256"], STEP, f"RadGraph's annotation: {reason}"))
+                failures.append(
+                    Failure(row["study_id"], row["text_sha256"], GRAPH_STEP, f"RadGraph's annotation: {reason}")
+                )
             made_by = {name: row["provenance"][name] for name in ("model", "version")}
             yield {
                 "study_id": row["study_id"],
@@ -96,3 +99,9 @@ def _row(item: Item, outcome: Annotated, annotator: RadGraphAnnotator) -> Row:
             "seconds": round(outcome.seconds, 4),
         },
     }
+
+
+def _key(row: Row) -> str:
+    if not (isinstance(row["annotation"], dict) and row["text_sha256"] and row["provenance"]["version"]):
+        raise TypeError("annotation")
+    return str(row["key"])

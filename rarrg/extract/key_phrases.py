@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from rarrg.artifacts import read_jsonl
+from rarrg.artifacts import iterate_jsonl, read_jsonl
 from rarrg.errors import RarrgError
 from rarrg.types import Study
 
@@ -48,3 +48,14 @@ def read_key_phrases(path: Path) -> dict[str, tuple[str, ...]]:
 def with_key_phrases(studies: Sequence[Study], phrases: Mapping[str, tuple[str, ...]]) -> list[Study]:
     """Attach key phrases by study id; a study without an entry gets none."""
     return [replace(study, key_phrases=tuple(phrases.get(study.id, ()))) for study in studies]
+
+
+def extractor_of(path: Path) -> str | None:
+    """Which extractor wrote a file, by its first row; None where that does not say.
+
+    Raises:
+        RarrgError: The file cannot be read.
+    """
+    row = next(iterate_jsonl(path), None)
+    provenance = None if row is None else row.get("provenance")
+    return provenance.get("extractor") if isinstance(provenance, dict) else None

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from rarrg.extract.comparison import compares, speaks_of_change
-from rarrg.extract.refine import REASONS, Labeler, Refined
+from rarrg.extract.evidence import Labeler
+from rarrg.extract.refine import REASONS, Refined
 
 
 @dataclass
@@ -82,15 +83,28 @@ class Quality:
         """For ``quality.json``."""
         return {**vars(self), "removed": {reason: self.removed[reason] for reason in REASONS}}
 
+    @classmethod
+    def sum(cls, parts: Sequence[Mapping[str, Any]]) -> Quality:
+        """The counts of several parts, each as :meth:`as_dict` gives them."""
+        total = cls()
+        for part in parts:
+            for name, count in part.items():
+                if name == "removed":
+                    total.removed.update(count)
+                else:
+                    setattr(total, name, getattr(total, name) + count)
+        return total
+
     def lines(self) -> list[str]:
         """For people."""
         each = self.kept / max(self.reports, 1)
-        removed = ", ".join(f"{self.removed[reason]} because it {why}" for reason, why in REASONS.items())
+        removed = ", ".join(f"{self.removed[reason]} that {why}" for reason, why in REASONS.items())
+        flagged = f"; {self.flagged} kept all the same" if self.flagged else ""
         return [
             f"{self.reports} reports with a reply, {self.without_phrases} of them without a phrase in the end",
             f"{self.said} phrases written, {self.kept} kept, {each:.2f} a report",
             f"comparing with an earlier study: {self.comparing_before} before, {self.comparing_after} after; "
             f"{self.repaired} put into the present",
-            f"left out: {removed}",
+            f"left out: {removed}{flagged}",
             f"{self.findings} observations that reports affirm or deny: {self.turned} turned round, {self.lost} lost",
         ]

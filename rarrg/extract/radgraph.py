@@ -25,7 +25,7 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
-from rarrg.artifacts import read_json
+from rarrg.artifacts import read_json, weights_digest
 from rarrg.errors import RarrgError
 from rarrg.extract_config import RadGraphConfig
 
@@ -91,7 +91,7 @@ class RadGraphAnnotator:
 
     Attributes:
         model: The model's type, as ``radgraph``.
-        version: Package and version, as ``radgraph 0.1.18``.
+        version: Package and version, as ``radgraph 0.1.18``, with a digest of local weights.
 
     Raises:
         RarrgError: No package is installed, or ``config.weights`` lacks files.
@@ -101,7 +101,8 @@ class RadGraphAnnotator:
         package, version = _installed()
         folder, base = _weights(config)
         self.model: str = config.model_type
-        self.version = f"{package} {version}"
+        weights = "" if folder is None else f", weights {weights_digest(Path(folder) / config.model_type)}"
+        self.version = f"{package} {version}{weights}"
         self._processes = config.processes
         self._source = _Source(package, config.model_type, folder, base)
 

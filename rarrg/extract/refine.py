@@ -6,41 +6,26 @@ given by the caller, as extraction knows nothing of metrics.
 
 from __future__ import annotations
 
-import re
 import unicodedata
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from rarrg.extract.comparison import compares, speaks_of_change
+from rarrg.extract.comparison import compares, speaks_of_change, without_change
+from rarrg.extract.evidence import Evidence, Fault, Labeler
 from rarrg.extract.rules import extract_phrases
 
-Reason = Literal["comparison", "unsupported", "negation"]
+Reason = Literal["comparison"] | Fault
 REASONS: dict[Reason, str] = {
-    "comparison": "compares with an earlier study",
-    "unsupported": "says something that neither the report nor its rule-based phrases say",
-    "negation": "affirms what the report only denies",
+    "comparison": "compare with an earlier study",
+    "unsupported": "say what neither the report nor its rule-based phrases say",
+    "negation": "affirm what is denied there, or deny what is affirmed",
+    "certainty": "affirm what is only suspected there",
+    "mark": "hold a mark of de-identification",
 }
 
-Labeler = Callable[[str], Mapping[str, str]]
-"""Text to the state of each observation: ``positive``, ``negative``, ``uncertain`` or ``blank``."""
-
-_SIDES = {side: re.compile(rf"\b{side}\b") for side in ("left", "right")}
-_BOTH_SIDES = re.compile(r"\b(?:bilateral(?:ly)?|both|bi(?:basilar|basal|apical|hilar))\b")
-_EDGES = " \t\r\n.,;:\"'`*-•[](){}"
-_WORD = re.compile(r"[a-z]{3,}")
-_STEM = 5
-# Words of place, side, size and certainty, which say nothing of what was found.
-_COMMON = frozenset(
-    """
-    the and with for from into onto over under than that this there are was were has have not without within along
-    left right upper lower middle mid central bilateral both base bases basal basilar apex apical hemithorax lobe lobes
-    lung lungs chest zone zones region area side sided anterior posterior lateral medial
-    small large mild mildly moderate moderately severe minimal slight slightly tiny trace marked markedly diffuse focal
-    possible possibly likely probable probably maybe suggestive suggesting evidence definite acute chronic
-    normal clear unremarkable intact stable limits
-    """.split()
-)
+_EDGES = " \t\r\n.,;:\"'`*-•"
+_BRACKETS = {"(": ")", "[": "]", "{": "}"}
 
 
 @dataclass(frozen=True)
@@ -80,11 +65,8 @@ def refine(
 
     1. Trimmed, lower-cased, each once.
     2. A phrase that compares with an earlier study is read by the rules, which put it into the present; where they find
-       nothing, it leaves.
-    3. An observation that a phrase speaks of must be spoken of in the report or its rule-based phrases, and one that it
-       affirms or suspects must not be only denied there. A side that it names must be named there. A phrase without an
-       observation must share half of its words with them, those of place, size and certainty aside, by their first five
-       letters.
+       nothing, the words of comparison are taken out. What is no statement without them leaves.
+    3. What the report does not bear out leaves (:meth:`Evidence.fault`).
 
     Args:
         said: The LLM's phrases.
@@ -93,59 +75,44 @@ def refine(
         label: Labels the observations of a text.
         keep_unsupported: Keep what step 3 would leave out.
     """
-    evidence = ". ".join([findings, *structure])
-    known = _Known(label(evidence), _stems(evidence), _sides(evidence))
+    evidence = Evidence(findings, structure, label)
     kept: dict[str, None] = {}
     removed: list[Removed] = []
     unsupported: list[str] = []
     for phrase in dict.fromkeys(map(clean, said)):
         present: tuple[str, ...] = (phrase,) if phrase else ()
-        if phrase and (compares(phrase) or speaks_of_change(phrase)):
-            read = extract_phrases(phrase)
-            present = tuple(each for each in read if not compares(each) and not speaks_of_change(each))
+        if phrase and _moves(phrase):
+            present = _present(phrase)
             removed.append(Removed(phrase, "comparison", present))
         for each in present:
-            reason = _unfounded(each, label(each), known)
-            if reason is None or keep_unsupported:
+            fault = evidence.fault(each)
+            if fault is None or keep_unsupported:
                 kept[each] = None
-                if reason is not None:
+                if fault is not None:
                     unsupported.append(each)
             else:
-                removed.append(Removed(each, reason))
+                removed.append(Removed(each, fault))
     return Refined(tuple(kept), tuple(removed), tuple(unsupported))
 
 
 def clean(phrase: str) -> str:
-    """One line of lower-case text without quotes, bullets and full stops at its ends."""
-    return " ".join(unicodedata.normalize("NFKC", phrase).lower().split()).strip(_EDGES)
+    """One line of lower-case text without quotes, bullets, full stops and lone brackets at its ends."""
+    text = " ".join(unicodedata.normalize("NFKC", phrase).lower().split()).strip(_EDGES)
+    text = text.replace("re-demonstrat", "redemonstrat")
+    for opening, closing in _BRACKETS.items():
+        if text.count(opening) != text.count(closing) or (text.startswith(opening) and text.endswith(closing)):
+            text = text.strip(opening + closing + _EDGES)
+    return text
 
 
-@dataclass(frozen=True)
-class _Known:
-    """What report and rule-based phrases say."""
-
-    labels: Mapping[str, str]
-    stems: frozenset[str]
-    sides: frozenset[str]
+def _moves(phrase: str) -> bool:
+    return compares(phrase) or speaks_of_change(phrase)
 
 
-def _unfounded(phrase: str, said: Mapping[str, str], known: _Known) -> Reason | None:
-    observations = {name: state for name, state in said.items() if state != "blank" and name != "No Finding"}
-    if any(known.labels[name] == "blank" for name in observations) or _sides(phrase) - known.sides:
-        return "unsupported"
-    if any(state != "negative" and known.labels[name] == "negative" for name, state in observations.items()):
-        return "negation"
-    own = _stems(phrase)
-    if not observations and own and 2 * len(own & known.stems) < len(own):
-        return "unsupported"
-    return None
-
-
-def _sides(text: str) -> frozenset[str]:
-    lower = text.lower()
-    both = _BOTH_SIDES.search(lower)
-    return frozenset(side for side, word in _SIDES.items() if both or word.search(lower))
-
-
-def _stems(text: str) -> frozenset[str]:
-    return frozenset(word[:_STEM] for word in _WORD.findall(text.lower()) if word not in _COMMON)
+def _present(phrase: str) -> tuple[str, ...]:
+    """The phrases that are left of one that compares, none of which does."""
+    read = tuple(each for each in extract_phrases(phrase) if not _moves(each))
+    if read:
+        return read
+    rest = clean(without_change(phrase))
+    return (rest,) if rest and not _moves(rest) and extract_phrases(rest) else ()

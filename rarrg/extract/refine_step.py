@@ -11,11 +11,12 @@ from dataclasses import asdict
 from pathlib import Path
 
 from rarrg.artifacts import atomic_write, jsonl_line
-from rarrg.extract.folder import DISAGREEMENTS, REMOVED, REPLIES
+from rarrg.extract.evidence import Labeler
+from rarrg.extract.folder import DISAGREEMENTS, KEPT_STEP, REFINE_STEP, REMOVED, REPLIES
 from rarrg.extract.key_phrases import KEY_PHRASES
 from rarrg.extract.prompt import KeyPhrasePrompt
 from rarrg.extract.quality import Quality
-from rarrg.extract.refine import Labeler, refine
+from rarrg.extract.refine import refine
 from rarrg.extract.reports import ReportText
 from rarrg.extract.rules import VERSION as RULES_VERSION
 from rarrg.extract.rules import extract_phrases
@@ -24,7 +25,6 @@ from rarrg.llm.asking import Answer, ask
 from rarrg.llm.cache import ReplyCache
 from rarrg.llm.chat import Backend, Request, Sampling
 
-STEP = "refine"
 EXTRACTOR = "llm"
 VERSION = 1
 """Version of what is kept of a reply; raised with every change that can change a phrase."""
@@ -33,7 +33,7 @@ VERSION = 1
 def read_structure(
     reports: Callable[[], Iterable[ReportText]], phrases: Path | None, asked_with: dict[str, object]
 ) -> Items:
-    """The items of the step: each report with its rule-based phrases.
+    """The items of the step: each report with its rule-based phrases; one without RadGraph phrases is left out.
 
     Args:
         reports: Gives the reports, the same ones each time it is called.
@@ -43,20 +43,34 @@ def read_structure(
 
     def from_rules() -> Iterator[Item]:
         for report in reports():
-            yield Item(key_of(STEP, asked_with, report.sha256, ["rules", RULES_VERSION]), report, ())
+            yield Item(key_of(REFINE_STEP, asked_with, report.sha256, ["rules", RULES_VERSION]), report, ())
 
     def from_graph() -> Iterator[Item]:
         assert phrases is not None
-        with Rows([phrases], lambda row: _text_key(row["text_sha256"])) as rows:
-            bare = (Item(_text_key(report.sha256), report) for report in reports())
-            for item, row in in_order(lambda: bare, rows):
-                found = None if row is None else tuple(row["phrases"])
-                yield Item(key_of(STEP, asked_with, item.report.sha256, found), item.report, found)
+        for report, found in _with_phrases(reports(), phrases):
+            if found:
+                yield Item(key_of(REFINE_STEP, asked_with, report.sha256, found), report, found)
 
     return from_rules if phrases is None else from_graph
 
 
-def structure_of(item: Item, rules: bool) -> tuple[str, ...] | None:
+def without_structure(reports: Iterable[ReportText], phrases: Path) -> list[Failure]:
+    """Reports without RadGraph phrases; the paper trains on no such study (section 4.1.1)."""
+    return [
+        Failure(report.study_id, report.sha256, REFINE_STEP, "has no RadGraph phrases")
+        for report, found in _with_phrases(reports, phrases)
+        if not found
+    ]
+
+
+def _with_phrases(reports: Iterable[ReportText], phrases: Path) -> Iterator[tuple[ReportText, tuple[str, ...]]]:
+    with Rows([phrases], _key_of_phrases) as rows:
+        bare = (Item(_text_key(report.sha256), report) for report in reports)
+        for item, row in in_order(lambda: bare, rows):
+            yield item.report, () if row is None else tuple(row["phrases"])
+
+
+def structure_of(item: Item, rules: bool) -> tuple[str, ...]:
     """The rule-based phrases of an item; those of the rules are made when they are needed."""
     return tuple(extract_phrases(item.report.findings)) if rules else item.phrases
 
@@ -93,29 +107,18 @@ def ask_for_phrases(
 
     def do(todo: Iterator[Item]) -> Iterator[tuple[Item, Row | str]]:
         waiting: dict[str, Item] = {}
-        unanswerable: list[Item] = []
 
         def requests() -> Iterator[Request]:
             for item in todo:
-                phrases = structure_of(item, rules)
-                if phrases is None:
-                    unanswerable.append(item)
-                    continue
                 waiting[item.key] = item
-                yield Request(item.key, prompt.messages(item.report.findings, phrases), prompt.schema, sampling)
+                messages = prompt.messages(item.report.findings, structure_of(item, rules))
+                yield Request(item.key, messages, prompt.schema, sampling)
 
         for outcome in ask(backend, requests(), attempts, cache):
             item = waiting.pop(outcome.request.key)
-            if isinstance(outcome, Answer):
-                yield item, _row(item, outcome, prompt, sampling)
-            else:
-                yield item, outcome.reason
-            while unanswerable:
-                yield unanswerable.pop(), "has no RadGraph phrases"
-        while unanswerable:
-            yield unanswerable.pop(), "has no RadGraph phrases"
+            yield item, _row(item, outcome, prompt, sampling) if isinstance(outcome, Answer) else outcome.reason
 
-    return run_step(STEP, items, folder / REPLIES, lambda row: str(row["key"]), do)
+    return run_step(REFINE_STEP, items, folder / REPLIES, _key, do)
 
 
 def write_key_phrases(
@@ -138,7 +141,7 @@ def write_key_phrases(
     empty: list[Failure] = []
     paths = [folder / name for name in (KEY_PHRASES, REMOVED, DISAGREEMENTS)]
     with (
-        Rows([folder / REPLIES], lambda row: str(row["key"])) as rows,
+        Rows([folder / REPLIES], _key) as rows,
         atomic_write(paths[0]) as phrases_path,
         atomic_write(paths[1]) as removed_path,
         atomic_write(paths[2]) as disagreements_path,
@@ -150,13 +153,13 @@ def write_key_phrases(
             if row is None:
                 continue
             study = {"study_id": item.report.study_id}
-            structure = structure_of(item, rules) or ()
+            structure = structure_of(item, rules)
             refined = refine(row["key_phrase"], item.report.findings, structure, label, keep_unsupported)
             provenance = {
                 "extractor": EXTRACTOR,
                 "version": VERSION,
                 "text_sha256": item.report.sha256,
-                **asked_with,
+                "asked_with": asked_with,
             }
             phrases_file.write(jsonl_line({**study, "key_phrases": list(refined.phrases), "provenance": provenance}))
             for removed in refined.removed:
@@ -166,7 +169,7 @@ def write_key_phrases(
             for disagreement in quality.add(row["key_phrase"], refined, item.report.findings, label):
                 disagreements_file.write(jsonl_line({**study, **disagreement}))
             if not refined.phrases:
-                empty.append(Failure(item.report.study_id, item.report.sha256, "key phrases", "no phrase was left"))
+                empty.append(Failure(item.report.study_id, item.report.sha256, KEPT_STEP, "no phrase was left"))
     return quality, empty
 
 
@@ -194,3 +197,14 @@ def _row(item: Item, answer: Answer, prompt: KeyPhrasePrompt, sampling: Sampling
 
 def _text_key(text_sha256: str) -> str:
     return key_of("text", text_sha256)
+
+
+def _key_of_phrases(row: Row) -> str:
+    list(row["phrases"])
+    return _text_key(row["text_sha256"])
+
+
+def _key(row: Row) -> str:
+    if not all(isinstance(phrase, str) for phrase in row["key_phrase"]):
+        raise TypeError("key_phrase")
+    return str(row["key"])

@@ -36,7 +36,7 @@ class ReportText:
 
 def text_sha256(findings: str) -> str:
     """Hex SHA-256 of a FINDINGS text in UTF-8."""
-    return hashlib.sha256(findings.encode("utf-8", "surrogatepass")).hexdigest()
+    return hashlib.sha256(findings.encode()).hexdigest()
 
 
 def reports_of(studies: Iterable[Study]) -> Iterator[ReportText]:
@@ -77,11 +77,14 @@ def read_reports(path: Path, limit: int | None = None) -> Iterator[ReportText]:
                 try:
                     row = json.loads(line)
                     report = ReportText(row["study_id"], row["split"], row["findings"])
-                except (ValueError, KeyError, TypeError) as error:
+                    good = report.split in get_args(Split) and bool(report.findings.strip())
+                except (ValueError, KeyError, TypeError, AttributeError) as error:
                     raise RarrgError(f"{path}, line {number}: is no report (study_id, split, findings)") from error
-                if report.split not in get_args(Split) or not report.findings.strip():
+                if not good:
                     raise RarrgError(f"{path}, line {number} (study {report.study_id}): wrong split or empty findings")
                 yield report
+    except UnicodeDecodeError as error:
+        raise RarrgError(f"{path}: is not UTF-8 text") from error
     except OSError as error:
         raise RarrgError(
             f"{path}: cannot be read ({error.strerror}); rarrg extract --data.root DIR --out {path.parent} writes it"

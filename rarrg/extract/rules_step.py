@@ -48,7 +48,7 @@ def _key_of_row(row: dict[str, Any]) -> str | None:
     provenance = dict(row["provenance"])
     if provenance.get("extractor") != EXTRACTOR:
         raise RarrgError(
-            f"was written by extractor {provenance.get('extractor')!r}, not {EXTRACTOR!r}; name another file to write"
+            f"was written by extractor {provenance.get('extractor')!r}, not {EXTRACTOR!r}; name another place to write"
         )
     list(row["key_phrases"])
     return _key(provenance["text_sha256"]) if provenance["version"] == VERSION else None

@@ -3,8 +3,9 @@
 A step turns items (a report and what the step needs beside it) into rows of one JSONL file. Every item has a key, the
 checksum of all that its row depends on; equal reports have equal keys and are worked on once. Rows are appended to
 ``<name>.partial`` and flushed one by one, so that a killed run loses what was under way and nothing else. When all is
-done the rows are written in the order of the reports, in one step, and the partial file goes. Memory holds the keys
-(32 bytes a report), not the rows.
+done the rows are written in the order of the reports, in one step, and the partial file goes; rows that nobody asked
+for this time, as those beyond a limit or of another model, move to ``<name>.spare``, where they are found again.
+Memory holds the keys (32 bytes a report), not the rows.
 """
 
 from __future__ import annotations
@@ -38,12 +39,12 @@ class Item:
     Attributes:
         key: Of :func:`key_of`.
         report: The report.
-        phrases: Phrases of an earlier step; None for a step that needs none, or where that step failed.
+        phrases: Phrases of an earlier step, for a step that needs some.
     """
 
     key: str
     report: ReportText
-    phrases: tuple[str, ...] | None = None
+    phrases: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -128,7 +129,7 @@ class Rows:
             for line_number, line in enumerate(file, start=1):
                 found = self._key(key, line, f"{file.name}, line {line_number}")
                 if found is not None:
-                    keys += found.encode("ascii")
+                    keys += found
                     places.append(offset << 8 | number)
                 offset += len(line)
         unsorted = np.frombuffer(bytes(keys), dtype=f"S{KEY_LENGTH}")
@@ -136,12 +137,17 @@ class Rows:
         self._keys, self._places = unsorted[order], np.frombuffer(places, dtype=np.int64)[order]
 
     @staticmethod
-    def _key(key: Callable[[Row], str | None], line: bytes, where: str) -> str | None:
+    def _key(key: Callable[[Row], str | None], line: bytes, where: str) -> bytes | None:
         try:
-            return key(json.loads(line)) if line.strip() else None
+            found = key(json.loads(line)) if line.strip() else None
+            if found is None:
+                return None
+            if len(found) != KEY_LENGTH:
+                raise ValueError(f"key {found!r}")
+            return found.encode("ascii")
         except RarrgError as error:
             raise RarrgError(f"{where}: {error}") from error
-        except (ValueError, KeyError, TypeError) as error:
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
             if not line.endswith(b"\n"):
                 return None  # torn
             raise RarrgError(f"{where}: is no row of this step; move the file or name another place") from error
@@ -164,6 +170,12 @@ class Rows:
         """The row of each key, None where there is none."""
         found = self._find(np.array(keys, dtype=f"S{KEY_LENGTH}"))
         return [None if place < 0 else self._read(place) for place in found.tolist()]
+
+    def others(self, keys: np.ndarray) -> Iterator[Row]:
+        """Rows whose key is none of these, each key once."""
+        spare = ~np.isin(self._keys, keys)
+        spare[1:] &= self._keys[1:] != self._keys[:-1]
+        return (self._read(place) for place in np.sort(self._places[spare]).tolist())
 
     def _find(self, keys: np.ndarray) -> np.ndarray:
         if not len(self):
@@ -195,12 +207,29 @@ def run_step(step: str, items: Items, path: Path, key: Callable[[Row], str | Non
         RarrgError: ``path`` holds something else.
     """
     failures = add_rows(step, items, path, key, do)
-    first = _keys(items)[1]
-    with Rows([path, partial_of(path)], key) as rows:
-        done = (row for (_, row), new in zip(in_order(items, rows), first.tolist(), strict=True) if new and row)
+    keys, first = _keys(items)
+    spare = _spare_of(path)
+    with Rows(_files(path), key) as rows:
+        # Before the file itself: a kill in between leaves rows twice, and loses none.
+        write_jsonl(spare, rows.others(keys))
+        done = (
+            {**row, "study_id": item.report.study_id}
+            for (item, row), new in zip(in_order(items, rows), first.tolist(), strict=True)
+            if new and row
+        )
         write_jsonl(path, done)
+    if not spare.stat().st_size:
+        spare.unlink()
     partial_of(path).unlink(missing_ok=True)
     return failures
+
+
+def _spare_of(path: Path) -> Path:
+    return path.with_name(f"{path.name}.spare")
+
+
+def _files(path: Path) -> list[Path]:
+    return [path, partial_of(path), _spare_of(path)]
 
 
 def partial_of(path: Path) -> Path:
@@ -214,9 +243,10 @@ def add_rows(step: str, items: Items, path: Path, key: Callable[[Row], str | Non
     partial = partial_of(path)
     _drop_torn_line(partial)
     keys, first = _keys(items)
-    with Rows([path, partial], key) as rows:
+    with Rows(_files(path), key) as rows:
         wanted = first & ~rows.has(keys)
     reasons: dict[str, str] = {}
+    done = 0
     total = int(wanted.sum())
     if total:
         todo = (item for item, want in zip(items(), wanted.tolist(), strict=True) if want)
@@ -227,7 +257,10 @@ def add_rows(step: str, items: Items, path: Path, key: Callable[[Row], str | Non
                 else:
                     file.write(jsonl_line(outcome))
                     file.flush()
+                done += 1
                 bar.update()
+    if done < total:
+        raise RarrgError(f"{step}: {total - done} of {total} reports got no outcome; run it again")
     if not reasons:
         return []
     failed = ((item, reasons.pop(item.key, None)) for item in items())

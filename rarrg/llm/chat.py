@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Literal, Protocol
 
+from rarrg.artifacts import weights_digest
 from rarrg.errors import RarrgError
 
 FinishReason = Literal["stop", "length", "other"]
@@ -105,3 +107,9 @@ class Backend(Protocol):
             Each request with its completion, or with the error after the backend's own retries.
         """
         ...
+
+
+def model_name(model: str) -> str:
+    """What stands for a model in keys and provenance: its hub id, or name and digest of a local file or folder."""
+    place = Path(model)
+    return f"{place.name}@{weights_digest(place)}" if place.exists() else model

@@ -15,7 +15,7 @@ from jinja2 import TemplateError
 from rarrg.errors import RarrgError
 from rarrg.extract_config import LLMConfig
 from rarrg.hub import LOAD_ERRORS, first_line, unavailable
-from rarrg.llm.chat import Completion, LLMError, Message, Request
+from rarrg.llm.chat import Completion, LLMError, Message, Request, model_name
 
 # In the place of a user's turn it shows which tokens of a prompt come before that turn; no turn begins with it.
 _PROBE = "\N{REPLACEMENT CHARACTER}"
@@ -35,7 +35,7 @@ class TransformersModel:
         config: ``model`` is a hub id, a local folder or a ``.gguf`` file.
 
     Attributes:
-        model: The model's name, for one from the hub with its commit.
+        model: The model's name, for one from the hub with its commit, for a local one with a digest of its files.
 
     Raises:
         RarrgError: The model or a package cannot be had, or the model has no chat template or no end token.
@@ -51,7 +51,7 @@ class TransformersModel:
 
         self._tokenizer, self._model = _load(config.model)
         commit = getattr(self._model.config, "_commit_hash", None)
-        self.model = f"{config.model}@{commit}" if commit else config.model
+        self.model = f"{config.model}@{commit}" if commit else model_name(config.model)
         if not self._tokenizer.chat_template:
             raise RarrgError(f"{config.model}: has no chat template; take its instruct version")
         self._ends = _end_tokens(self._tokenizer, self._model)

@@ -9,7 +9,7 @@ from typing import Any
 
 from rarrg.errors import RarrgError
 from rarrg.extract_config import LLMConfig
-from rarrg.llm.chat import Completion, FinishReason, LLMError, Request
+from rarrg.llm.chat import Completion, FinishReason, LLMError, Request, model_name
 
 # Requests handed over at once: enough to keep the GPUs busy, few enough to hold in memory and to lose at a crash.
 _CHUNK = 1024
@@ -29,7 +29,7 @@ class VLLMModel:
             ``seed`` go to vLLM.
 
     Attributes:
-        model: The model's name.
+        model: The model's name, for a local one with a digest of its files, and how it was quantized in flight.
 
     Raises:
         RarrgError: vLLM is not installed, or cannot load the model.
@@ -43,7 +43,8 @@ class VLLMModel:
                 f"{config.model}: backend vllm needs vLLM ({error}); pip install 'rarrg[vllm]' in an environment of "
                 "its own, without rarrg[extract]"
             ) from error
-        self.model = config.model
+        quantized = f" ({config.quantization})" if config.quantization else ""
+        self.model = model_name(config.model) + quantized
         self._refusals = _refusals()
         # RuntimeError is how vLLM says that its engine did not start, as for want of a GPU or of memory.
         failures: tuple[type[Exception], ...] = (OSError, RuntimeError, *self._refusals)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from rarrg.errors import RarrgError
-from rarrg.extract.key_phrases import read_key_phrases, with_key_phrases
+from rarrg.extract.key_phrases import extractor_of, read_key_phrases, with_key_phrases
 from rarrg.types import Study
 
 
@@ -47,3 +47,13 @@ def test_phrases_are_attached_by_study_and_others_get_none():
     assert [s.key_phrases for s in attached] == [(), ("mild cardiomegaly",)]
     assert attached[1].findings == studies[1].findings
     assert studies[1].key_phrases == ()
+
+
+def test_who_wrote_a_file_stands_in_its_first_row(tmp_path):
+    path = tmp_path / "phrases.jsonl"
+    path.write_text('{"study_id": "a", "key_phrases": [], "provenance": {"extractor": "llm"}}\n')
+    assert extractor_of(path) == "llm"
+    path.write_text('{"study_id": "a", "key_phrases": []}\n')
+    assert extractor_of(path) is None
+    path.write_text("")
+    assert extractor_of(path) is None

@@ -13,26 +13,45 @@ def test_counts_and_disagreements_by_hand():
     quality = Quality()
     said = ["stable cardiomegaly", "pneumothorax", "unchanged from prior", "emphysema", "no left effusion"]
     rows = quality.add(said, refine(said, REPORT, (), label_findings), REPORT, label_findings)
-    # Kept: cardiomegaly, no left effusion. Two phrases compare; one is put right, the other leaves.
+    # Kept: cardiomegaly. Two phrases compare; one is put right, the other leaves.
     assert quality.as_dict() == {
         "reports": 1,
         "without_phrases": 0,
         "said": 5,
-        "kept": 2,
+        "kept": 1,
         "comparing_before": 2,
         "comparing_after": 0,
         "repaired": 1,
-        "removed": {"comparison": 1, "unsupported": 1, "negation": 1},
+        "removed": {"comparison": 1, "unsupported": 1, "negation": 2, "certainty": 0, "mark": 0},
         "flagged": 0,
         "findings": 3,
-        "turned": 1,
-        "lost": 1,
+        "turned": 0,
+        "lost": 2,
     }
     assert rows == [
         {"observation": "Pneumothorax", "report": "negative", "phrases": "blank"},
-        {"observation": "Pleural Effusion", "report": "positive", "phrases": "negative"},
+        {"observation": "Pleural Effusion", "report": "positive", "phrases": "blank"},
     ]
     assert any("2 before, 0 after" in line for line in quality.lines())
+
+
+def test_a_finding_that_phrases_state_the_other_way_round():
+    said = ["no left effusion"]
+    quality = Quality()
+    refined = refine(said, REPORT, (), label_findings, keep_unsupported=True)
+    rows = quality.add(said, refined, REPORT, label_findings)
+    assert (quality.turned, quality.lost, quality.flagged) == (1, 2, 1)
+    assert {"observation": "Pleural Effusion", "report": "positive", "phrases": "negative"} in rows
+    assert any("1 kept all the same" in line for line in quality.lines())
+
+
+def test_counts_of_parts_add_up():
+    parts = [Quality(), Quality()]
+    whole = Quality()
+    for number, said in enumerate((["stable cardiomegaly", "emphysema"], ["pneumothorax", "small left effusion"])):
+        for quality in (parts[number], whole):
+            quality.add(said, refine(said, REPORT, (), label_findings), REPORT, label_findings)
+    assert Quality.sum([part.as_dict() for part in parts]) == whole
 
 
 def test_a_report_that_keeps_nothing_is_counted():

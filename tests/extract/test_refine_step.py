@@ -12,7 +12,7 @@ from rarrg.artifacts import read_jsonl, write_jsonl
 from rarrg.extract.folder import DISAGREEMENTS, REMOVED, REPLIES
 from rarrg.extract.key_phrases import KEY_PHRASES, read_key_phrases
 from rarrg.extract.prompt import key_phrase_prompt
-from rarrg.extract.refine_step import ask_for_phrases, read_structure, write_key_phrases
+from rarrg.extract.refine_step import ask_for_phrases, read_structure, without_structure, write_key_phrases
 from rarrg.extract.reports import ReportText
 from rarrg.llm.chat import Completion, LLMError, Request, Sampling
 from rarrg.metrics.findings import label_findings
@@ -57,7 +57,8 @@ class Backend:
 def run(folder: Path, backend: Backend, phrases: Path | None = None):
     items, rules = read_structure(reports, phrases, ASKED_WITH), phrases is None
     prompt, sampling = key_phrase_prompt(), Sampling()
-    failures = ask_for_phrases(items, rules, folder, backend, prompt, sampling, 2, None)
+    failures = [] if phrases is None else without_structure(reports(), phrases)
+    failures += ask_for_phrases(items, rules, folder, backend, prompt, sampling, 2, None)
     quality, empty = write_key_phrases(items, rules, folder, ASKED_WITH, label_findings, False)
     return failures, quality, empty
 
@@ -77,7 +78,7 @@ def test_phrases_of_every_study_and_what_did_not_stay(tmp_path):
         "extractor": "llm",
         "version": 1,
         "text_sha256": reports()[0].sha256,
-        "model": "stand-in",
+        "asked_with": {"model": "stand-in"},
     }
     assert [(f.study_id, f.reason) for f in failures] == [("s3", "http://127.0.0.1/v1 (stand-in): timed out")]
     assert [f.study_id for f in empty] == ["s4"]
@@ -132,8 +133,11 @@ def test_the_llm_is_given_radgraphs_phrases_and_asked_again_when_they_change(tmp
     backend = Backend()
     failures, _, _ = run(tmp_path / "out", backend, path)
     assert any('["left effusion small"]' in question for question in backend.asked)
-    assert [(failure.study_id, failure.reason) for failure in failures] == [("s3", "has no RadGraph phrases")]
-    assert len(backend.asked) == 3
+    assert [(failure.study_id, failure.reason) for failure in failures] == [
+        ("s3", "has no RadGraph phrases"),
+        ("s4", "has no RadGraph phrases"),
+    ]
+    assert len(backend.asked) == 2
 
     graph_phrases(path, (0, ["no pneumothorax"]), (1, ["small left effusion"]), (4, []))
     again = Backend()

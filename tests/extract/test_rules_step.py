@@ -126,7 +126,7 @@ def test_refuses_to_write_over_another_extractor(tmp_path, studies):
     path = tmp_path / "key_phrases.jsonl"
     row = {"study_id": "a", "key_phrases": ["x"], "provenance": {"extractor": "llm", "version": 3}}
     path.write_text(json.dumps(row) + "\n")
-    with pytest.raises(RarrgError, match=r"key_phrases\.jsonl, line 1: .*'llm'.*another file"):
+    with pytest.raises(RarrgError, match=r"key_phrases\.jsonl, line 1: .*'llm'.*another place"):
         extract_with_rules(lambda: reports_of(studies), path)
     path.write_text("study_id,view\n1,frontal\n")
     with pytest.raises(RarrgError, match="line 1: is no row of this step"):

@@ -116,6 +116,69 @@ def test_rows_that_no_longer_hold_are_left_out(tmp_path):
     assert worker.asked == ["scar"]
 
 
+def first_items(number: int):
+    return lambda: list(items())[:number]
+
+
+def test_a_limited_run_throws_nothing_away(tmp_path):
+    path = tmp_path / "rows.jsonl"
+    run(path, Worker())
+    before = path.read_bytes()
+    few = Worker()
+    run_step("test", first_items(2), path, lambda row: str(row["key"]), few)
+    assert few.asked == []
+    assert said(path) == ["CLEAR", "EFFUSION"]
+    again = Worker()
+    run(path, again)
+    assert again.asked == []
+    assert path.read_bytes() == before
+    assert [file.name for file in tmp_path.iterdir()] == [path.name]
+
+
+def test_going_to_another_model_and_back_asks_nothing_twice(tmp_path):
+    path = tmp_path / "rows.jsonl"
+
+    def items_of(model: str):
+        return lambda: (Item(key_of(model, item.report.findings), item.report) for item in items())
+
+    for model, asked in (("a", 4), ("b", 4), ("a", 0), ("b", 0)):
+        worker = Worker()
+        run_step("test", items_of(model), path, lambda row: str(row["key"]), worker)
+        assert len(worker.asked) == asked
+        assert said(path) == ["CLEAR", "EFFUSION", "NODULE", "SCAR"]
+
+
+def test_rows_carry_the_study_of_this_run(tmp_path):
+    path = tmp_path / "rows.jsonl"
+    run(path, Worker())
+    renamed = [
+        Item(item.key, ReportText(f"new {item.report.study_id}", "val", item.report.findings)) for item in items()
+    ]
+    run_step("test", lambda: renamed, path, lambda row: str(row["key"]), Worker())
+    assert [json.loads(line)["study_id"] for line in path.read_text().splitlines()] == [
+        "new 0",
+        "new 1",
+        "new 3",
+        "new 5",
+    ]
+
+
+def test_a_worker_that_forgets_a_report_is_an_error(tmp_path):
+    def forgetful(todo: Iterator[Item]) -> Iterator[tuple[Item, Row | str]]:
+        for item in todo:
+            if item.report.findings != "nodule":
+                yield item, {"key": item.key, "said": ""}
+
+    with pytest.raises(RarrgError, match="test: 1 of 4 reports got no outcome"):
+        run_step("test", items, tmp_path / "rows.jsonl", lambda row: str(row["key"]), forgetful)
+
+
+def test_a_key_of_another_length_is_no_row(tmp_path):
+    (tmp_path / "rows.jsonl").write_text('{"key": "short"}\n')
+    with pytest.raises(RarrgError, match="line 1: is no row of this step"):
+        run(tmp_path / "rows.jsonl", Worker())
+
+
 def test_another_file_in_the_place_is_left_alone(tmp_path):
     path = tmp_path / "rows.jsonl"
     path.write_text("study_id,view\n1,frontal\n")

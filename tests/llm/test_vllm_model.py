@@ -85,7 +85,7 @@ def texts(pairs) -> list[str]:
 def test_settings_and_requests_reach_vllm(model):
     (request, reply), = model.complete([ask("hello", temperature=0.5, top_p=0.8, max_tokens=99, seed=3)])  # fmt: skip
     assert request.key == "hello"
-    assert reply == Completion("hello", "stop", 3, 2, reply.seconds, "some/model")
+    assert reply == Completion("hello", "stop", 3, 2, reply.seconds, "some/model (bitsandbytes)")
     assert model._llm.settings == {
         "model": "some/model", "quantization": "bitsandbytes", "max_model_len": 2048, "tensor_parallel_size": 2,
         "enable_prefix_caching": True, "seed": 7,
@@ -151,7 +151,7 @@ def test_one_bad_prompt_fails_alone(model):
     assert texts(pairs) == ["refused" if number == 37 else str(number) for number in range(64)]
     error = pairs[37][1]
     assert isinstance(error, LLMError)
-    assert str(error) == "some/model: vLLM refuses the request (the prompt is longer than 2048)"
+    assert str(error) == "some/model (bitsandbytes): vLLM refuses the request (the prompt is longer than 2048)"
     assert len(model._llm.chats) == 13
 
 

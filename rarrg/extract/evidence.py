@@ -1,0 +1,191 @@
+"""What a report bears out: a key phrase against the statements of its report.
+
+A statement is a sentence of the report, or one of its rule-based phrases. It says which observations it speaks of and
+how, which side it names, and which words it has. A phrase is judged against single statements, not against the report
+as a whole, in which every word may stand for something else.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal
+
+from rarrg.extract.rules import extract_phrases
+
+Labeler = Callable[[str], Mapping[str, str]]
+"""Text to the state of each observation: ``positive``, ``negative``, ``uncertain`` or ``blank``."""
+
+Fault = Literal["mark", "unsupported", "negation", "certainty"]
+
+_SENTENCE = re.compile(r"(?<=[.!?;])\s+(?=\S)")
+_MARK = re.compile(r"_{2,}|\bx{3,}\b|¤")
+_NEGATED = re.compile(r"^(?:no|without|absence of|absent)\b")
+_DENIES = re.compile(r"\b(?:no|not|nor|without|absen(?:t|ce)|never|free of|negative for|clear of|resolved)\b")
+_LEFT = re.compile(r"\b(?:left|l[ul]l|lingula\w*)\b")
+_RIGHT = re.compile(r"\b(?:right|r[uml]l|middle lobe)\b")
+_BOTH = re.compile(r"\b(?:bilateral(?:ly)?|both|bi(?:basilar|basal|apical|hilar|lateral))\b")
+# A plural of a paired organ speaks of both sides, though a phrase that has it claims neither.
+_PAIRED = re.compile(
+    r"\b(?:bases|apices|hila|lungs|angles|effusions|(?:hemi)?diaphragms|hemithoraces|lobes|opacities|bronchi|clavicles"
+    r"|shoulders|ribs|pneumothoraces|densities|infiltrates|consolidations|nodules|granulomas|perihilar|interstitial)\b"
+)
+_CURVED = re.compile(r"\b(?:dextro|levo)-?")
+_WORD = re.compile(r"[a-z]{3,}")
+_STEM = 5
+# Words of place, side, size and certainty, which say nothing of what was found.
+_COMMON = frozenset(
+    """
+    the and with for from into onto over under than that this there are was were has have not without within along
+    left right upper lower middle mid central bilateral both base bases basal basilar apex apical hemithorax lobe lobes
+    lung lungs chest zone zones region area side sided anterior posterior lateral medial
+    small large mild mildly moderate moderately severe minimal slight slightly tiny trace marked markedly diffuse focal
+    possible possibly likely probable probably maybe suggestive suggesting evidence definite acute chronic
+    low normal clear unremarkable intact limits seen noted present
+    """.split()
+)
+# One label stands for many things here: a tube is no catheter, a rib no vertebra.
+_KINDS = frozenset({"Support Devices", "Fracture"})
+
+
+@dataclass(frozen=True)
+class Statement:
+    """What one sentence or phrase says.
+
+    Attributes:
+        labels: State of the observations that it speaks of.
+        sides: ``left``, ``right``.
+        stems: First letters of its words, without those of place, side, size and certainty.
+        words: First letters of all its words.
+        negated: It denies what it speaks of; None for a sentence that denies something and perhaps not all.
+    """
+
+    labels: Mapping[str, str]
+    sides: frozenset[str]
+    stems: frozenset[str]
+    words: frozenset[str]
+    negated: bool | None
+
+
+class Evidence:
+    """The statements of one report.
+
+    Args:
+        findings: The report.
+        structure: Its rule-based phrases.
+        label: Labels the observations of a text.
+    """
+
+    def __init__(self, findings: str, structure: Sequence[str], label: Labeler) -> None:
+        self._findings = findings
+        self._label = label
+        self._phrases = [self._statement(phrase) for phrase in structure]
+        self._statements = [*self._sentences(), *self._phrases]
+
+    def fault(self, phrase: str) -> Fault | None:
+        """Why the report does not bear a phrase out, or None.
+
+        Each observation that the phrase speaks of must be spoken of in a statement with the phrase's side: affirmed for
+        a phrase that affirms it (``certainty`` where it is only suspected, ``negation`` where it is only denied),
+        denied and nowhere affirmed for one that denies it; of devices and fractures it must have more than half of the
+        phrase's words. Where no observation decides, a statement must have more than half of the words, the side, and
+        be negated or not as the phrase is. What the rules read out of the phrase and out of the report alike
+        is borne out in any case.
+
+        Args:
+            phrase: A lower-case phrase.
+        """
+        if _MARK.search(phrase):
+            return "mark"
+        own = self._statement(phrase)
+        claimed = _sides(phrase)
+        found = self._observed(own, claimed) if own.labels else self._worded(own, claimed, self._statements)
+        if found is None:
+            return None
+        read = extract_phrases(phrase)
+        if read and self._read.issuperset(read):
+            return None
+        if found == "unsupported":
+            return self._worded(own, claimed, [*self._statements, *self._read_statements])
+        return found
+
+    @cached_property
+    def _read(self) -> frozenset[str]:
+        return frozenset(extract_phrases(self._findings))
+
+    @cached_property
+    def _read_statements(self) -> list[Statement]:
+        return [self._statement(phrase) for phrase in sorted(self._read)]
+
+    def _observed(self, own: Statement, claimed: frozenset[str]) -> Fault | None:
+        for name, state in own.labels.items():
+            spoken = [each for each in self._statements if name in each.labels and claimed <= each.sides]
+            if name in _KINDS:
+                spoken = [each for each in spoken if 2 * len(own.stems & each.stems) > len(own.stems)]
+            states = {each.labels[name] for each in spoken}
+            if not states:
+                return "unsupported"
+            if state == "negative" and (states != {"negative"} or self._affirmed_near(name, claimed)):
+                return "negation"
+            if state != "negative" and states == {"negative"}:
+                return "negation"
+            if state == "positive" and "positive" not in states:
+                return "certainty"
+        return None
+
+    def _affirmed_near(self, name: str, claimed: frozenset[str]) -> bool:
+        """Whether an observation is affirmed on a side of a phrase, or, for a phrase without a side, anywhere."""
+        return any(
+            each.labels.get(name) == "positive" and (not claimed or not each.sides or bool(claimed & each.sides))
+            for each in self._statements
+        )
+
+    @staticmethod
+    def _worded(own: Statement, claimed: frozenset[str], statements: Sequence[Statement]) -> Fault | None:
+        fault: Fault = "unsupported"
+        for each in statements:
+            if not claimed <= each.sides:
+                continue
+            # Of a phrase such as "clear lungs" every word counts, there being no other.
+            enough = 2 * len(own.stems & each.stems) > len(own.stems) if own.stems else own.words <= each.words
+            if enough and own.negated == each.negated:
+                return None
+            if enough and each.negated is not None:
+                fault = "negation"
+        return fault
+
+    def _sentences(self) -> Iterator[Statement]:
+        before: frozenset[str] = frozenset()
+        for sentence in _SENTENCE.split(self._findings):
+            statement = self._statement(sentence)
+            # "An opacity at the right base. This may be atelectasis." names the side once.
+            sides = statement.sides or before
+            before = sides
+            negated = None if _DENIES.search(sentence.lower()) else False
+            yield Statement(statement.labels, sides, statement.stems, statement.words, negated)
+
+    def _statement(self, text: str) -> Statement:
+        lower = text.lower()
+        labels = {name: state for name, state in self._label(text).items() if state != "blank" and name != "No Finding"}
+        words = _WORD.findall(_CURVED.sub("", lower))
+        sides = _sides(lower) | (frozenset({"left", "right"}) if _PAIRED.search(lower) else frozenset())
+        return Statement(
+            labels,
+            sides,
+            frozenset(map(_stem, (word for word in words if word not in _COMMON))),
+            frozenset(map(_stem, words)),
+            _NEGATED.match(lower) is not None,
+        )
+
+
+def _sides(text: str) -> frozenset[str]:
+    """The sides that a lower-case text names."""
+    if _BOTH.search(text):
+        return frozenset({"left", "right"})
+    return frozenset(side for side, named in (("left", _LEFT), ("right", _RIGHT)) if named.search(text))
+
+
+def _stem(word: str) -> str:
+    return word.removesuffix("s")[:_STEM]
