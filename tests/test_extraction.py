@@ -188,6 +188,7 @@ def test_faults_of_a_server_end_in_phrases_or_in_the_list_of_failures(tmp_path):
         "half": "Half opacity. No effusion.",
         "copies": "Copied opacity. No effusion.",
         "chats": "Chatting opacity. No effusion.",
+        "silent": "Silent opacity. No effusion.",
         "fine": "Fine opacity. No effusion.",
     }
     data = write_data(tmp_path / "data", list(texts.values()))
@@ -196,17 +197,18 @@ def test_faults_of_a_server_end_in_phrases_or_in_the_list_of_failures(tmp_path):
         Fault("status", match="Broken", status=500),
         Fault("garbage", match="Garbage"),
         Fault("half", match="Half"),
+        Fault("silence", match="Silent"),
         Fault("example", match="Copied", times=-1),
         Fault("say", match="Chatting", text="There is nothing to see.", times=-1),
     ]
     out = tmp_path / "out"
     with scripted_server(faults=faults) as server:
-        assert main(words(out, server.url, f"--data.root={data}")) == 0
+        assert main(words(out, server.url, f"--data.root={data}", "--extract.llm.timeout=1")) == 0
     found = read_key_phrases(out / KEY_PHRASES)
     number = {name: str(place) for place, name in enumerate(texts)}
     failed = {(row["study_id"], row["step"]) for row in read_jsonl(out / FAILED)}
     assert (number["chats"], "refine") in failed
-    for name in ("busy", "broken", "half", "fine"):
+    for name in ("busy", "broken", "half", "silent", "fine"):
         assert found[number[name]] == (f"{texts[name].split()[0].lower()} opacity", "no effusion")
     assert found[number["copies"]] == ()  # nothing of the example is borne out by this report
     assert (number["copies"], "key phrases") in failed

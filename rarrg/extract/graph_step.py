@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from rarrg.artifacts import iterate_jsonl, write_jsonl
+from rarrg.errors import RarrgError
 from rarrg.extract.folder import ANNOTATIONS, GRAPH_PHRASES, GRAPH_STEP
 from rarrg.extract.graph_phrases import radgraph_phrases
 from rarrg.extract.radgraph import Annotated, RadGraphAnnotator
 from rarrg.extract.reports import ReportText
 from rarrg.extract.stage import Failure, Item, Row, key_of, run_step
+
+HOPELESS = 64
+"""Reports that may fail in a row. A GPU without memory, as one reason, fails all that follow."""
 
 RULE = 1
 """Version of the phrase rule; raised with every change that can change a phrase."""
@@ -30,7 +35,7 @@ def annotate_reports(
         Reports that could not be annotated, or whose annotation gives no phrases.
 
     Raises:
-        RarrgError: The model cannot be loaded, or a file holds something else.
+        RarrgError: The model cannot be loaded, many reports in a row could not be read, or a file holds something else.
     """
 
     def items() -> Iterator[Item]:
@@ -40,16 +45,24 @@ def annotate_reports(
 
     def annotate(todo: Iterator[Item]) -> Iterator[tuple[Item, Row | str]]:
         # The annotator answers in order, but draws ahead.
-        drawn: list[Item] = []
+        drawn: deque[Item] = deque()
 
         def texts() -> Iterator[str]:
             for item in todo:
                 drawn.append(item)
                 yield item.report.findings
 
+        streak = 0
         for outcome in annotator.annotate(texts()):
-            item = drawn.pop(0)
-            yield item, _row(item, outcome, annotator) if isinstance(outcome, Annotated) else outcome.reason
+            item = drawn.popleft()
+            if isinstance(outcome, Annotated):
+                streak = 0
+                yield item, _row(item, outcome, annotator)
+                continue
+            streak += 1
+            if streak == HOPELESS:
+                raise RarrgError(f"RadGraph: {streak} reports in a row could not be read; the last: {outcome.reason}")
+            yield item, outcome.reason
 
     path = folder / ANNOTATIONS
     failures = run_step(GRAPH_STEP, items, path, _key, annotate)

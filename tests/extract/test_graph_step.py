@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from rarrg.artifacts import read_jsonl
+from rarrg.errors import RarrgError
 from rarrg.extract.folder import ANNOTATIONS, GRAPH_PHRASES
 from rarrg.extract.graph_step import annotate_reports
 from rarrg.extract.radgraph import Annotated, NotAnnotated, Outcome
@@ -92,3 +93,19 @@ def test_another_model_reads_all_again(tmp_path, monkeypatch: pytest.MonkeyPatch
     run(tmp_path, again)
     assert len(again.read) == 5
     assert {row["provenance"]["version"] for row in read_jsonl(tmp_path / ANNOTATIONS)} == {"stand-in 2"}
+
+
+def test_a_model_that_reads_nothing_any_more_ends_the_run(tmp_path, monkeypatch):
+    monkeypatch.setattr("rarrg.extract.graph_step.HOPELESS", 3)
+    many = [ReportText(str(number), "train", "fine" if number < 2 else f"raises {number}") for number in range(9)]
+
+    class Broken(Annotator):
+        def annotate(self, texts: Iterable[str]) -> Iterator[Outcome]:
+            for text in texts:
+                self.read.append(text)
+                yield NotAnnotated("out of memory", 0.1) if "raises" in text else Annotated(annotation(text), 0.1)
+
+    broken = Broken()
+    with pytest.raises(RarrgError, match="3 reports in a row could not be read; the last: out of memory"):
+        annotate_reports(lambda: many, tmp_path, broken)  # type: ignore[arg-type]
+    assert len(broken.read) == 4
