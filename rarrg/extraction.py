@@ -111,7 +111,7 @@ class Extraction:
         root = None if options.data.root is None else Path(options.data.root)
         self._credentialed = is_credentialed(options.data.source, root)
         if root is not None:
-            studies = read_studies(DataConfig(source=options.data.source, root=str(root)), seed=0)
+            studies = read_studies(DataConfig(source=options.data.source, root=str(root)), seed=0, images=False)
             reports = list(reports_of(studies))
             self._say(f"{root}: {len(reports)} reports with findings of {len(studies)} studies")
             if options.dry_run:

@@ -61,7 +61,7 @@ _OPEN_I_POSITIONS: dict[tuple[str, ...], tuple[Position, ...]] = {
 }
 
 
-def read(root: Path) -> list[Study]:
+def read(root: Path, images: bool = True) -> list[Study]:
     """Read the studies of an IU X-Ray folder, whichever of the three layouts it has.
 
     Studies without FINDINGS are kept (``findings=""``), reports without an image are left out. Image files are not
@@ -69,6 +69,8 @@ def read(root: Path) -> list[Study]:
 
     Args:
         root: The data folder.
+        images: The studies are wanted for their images. Without, the XML reports may come alone, and those without an
+            image are kept.
 
     Returns:
         The studies in the source's order.
@@ -84,7 +86,7 @@ def read(root: Path) -> list[Study]:
     elif (root / KAGGLE_REPORTS).is_file() or (root / KAGGLE_PROJECTIONS).is_file():
         studies = _read_kaggle(root)
     elif reports := _xml_reports(root):
-        studies = _read_open_i(root, reports)
+        studies = _read_open_i(root, reports, images)
     else:
         raise RarrgError(
             f"{root}: is not an IU X-Ray folder; expected {MANIFEST}, or {KAGGLE_REPORTS} with {KAGGLE_PROJECTIONS}, "
@@ -178,8 +180,8 @@ def _xml_reports(root: Path) -> list[Path]:
     return sorted(reports, key=lambda path: (len(path.stem), path.stem))
 
 
-def _read_open_i(root: Path, reports: Sequence[Path]) -> list[Study]:
-    folder = _png_folder(root)
+def _read_open_i(root: Path, reports: Sequence[Path], images: bool) -> list[Study]:
+    folder = _png_folder(root) if images else root
     studies: dict[str, Study] = {}
     seen: set[str] = set()
     for path in tqdm(reports, desc="reports", delay=2, leave=False):
@@ -203,7 +205,7 @@ def _read_open_i(root: Path, reports: Sequence[Path]) -> list[Study]:
         studies[study_id] = Study(
             study_id, hashed_split(study_id), views, _abstract(document, "FINDINGS"), _abstract(document, "IMPRESSION")
         )
-    return [study for study in studies.values() if study.views]
+    return [study for study in studies.values() if study.views or not images]
 
 
 def _png_folder(root: Path) -> Path:

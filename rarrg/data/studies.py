@@ -27,8 +27,14 @@ class Example:
     phrases: tuple[str, ...]
 
 
-def read_studies(config: DataConfig, seed: int) -> list[Study]:
+def read_studies(config: DataConfig, seed: int, images: bool = True) -> list[Study]:
     """Read the studies of a source, or draw them for ``phantom``.
+
+    Args:
+        config: The source.
+        seed: Of drawn studies.
+        images: The studies are wanted for their images; without, reports that have none are read too, where the source
+            has such.
 
     Raises:
         RarrgError: The folder is missing or of another layout.
@@ -42,7 +48,7 @@ def read_studies(config: DataConfig, seed: int) -> list[Study]:
     root = Path(config.root)
     if not root.is_dir():
         raise RarrgError(f"data.root: no folder {root}")
-    return iu_xray.read(root) if config.source == "iu_xray" else mimic_cxr.read(root)
+    return iu_xray.read(root, images) if config.source == "iu_xray" else mimic_cxr.read(root)
 
 
 def examples_of(studies: Sequence[Study], splits: Sequence[Split], require_phrases: bool = True) -> list[Example]:

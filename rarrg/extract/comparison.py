@@ -81,7 +81,7 @@ def compares(phrase: str) -> bool:
 _ADDED = (
     r"(?:new|newly|improved|improving|worsened|worsening|increasing(?:ly)?|decreasing|enlarging|developing|progressing"
     r"|progressive(?! massive)|persisting|persistently|persists|remaining|remains|recurrent|constant|static|still"
-    r"|as before|since|larger|smaller|better|reduced|re-?demonstrated)"
+    r"|as before|since|(?:larger|smaller|better)(?! (?:than|on|at|in)\b)|reduced|re-?demonstrated)"
 )
 _CHANGE = re.compile(
     rf"\b(?:{_ADDED}|improve(?:s|ment)|worsens|resolv(?:ed|es|ing)|resolution|development of|progress(?:ed|es|ion)"

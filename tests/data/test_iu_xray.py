@@ -268,6 +268,16 @@ def test_open_i_without_images_or_with_two_image_folders(open_i: Path):
     assert "holds no PNG images" in refusal(open_i)
 
 
+def test_open_i_reports_alone(open_i: Path):
+    (open_i / "NLMCXR_png" / "CXR7_IM-0001-1001.png").unlink()
+    studies = read(open_i, images=False)
+    assert [(study.id, len(study.views), bool(study.findings)) for study in studies] == [
+        ("7", 2, True),
+        ("9", 0, True),
+        ("10", 1, False),
+    ]
+
+
 def test_real_manifest(iu_xray_root: Path):
     studies = read(iu_xray_root)
     with (iu_xray_root / "manifest.csv").open(encoding="utf-8", newline="") as file:

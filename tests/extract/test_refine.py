@@ -85,6 +85,8 @@ def test_wording_that_only_sounds_like_comparison_stays():
         "degenerative change of the spine",
         "increased interstitial markings",
     )
+    sides = "bilateral effusions larger on the right"
+    assert kept(sides, report="Bilateral effusions, larger on the right.") == (sides,)
 
 
 def test_what_the_report_does_not_bear_out_leaves_and_is_told():
