@@ -269,12 +269,15 @@ class LogConfig:
         every: Steps between logged training figures.
         log_images: Show validation images with their own and their retrieved phrases in W&B. With false neither images
             nor wording go there, only numbers; so it is for credentialed data, whatever this says.
+        log_phrases: Where images are not shown, show key phrases alone: the images' own and the retrieved ones. For
+            credentialed data that is for you to answer for; the paper reads the licence of MIMIC-CXR so (appendix D).
     """
 
     wandb: Literal["auto", "online", "offline", "disabled"] = "auto"
     project: str = "rarrg"
     every: int = 10
     log_images: bool = True
+    log_phrases: bool = False
 
     def __post_init__(self) -> None:
         _require(self.every >= 1, "log.every", "at least 1", self.every)

@@ -6,7 +6,7 @@ import csv
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import lightning as L
 import numpy as np
@@ -25,6 +25,7 @@ from rarrg.training import RetrieverModule
 
 SWEEP = "sweep.csv"
 QUERIES = "queries.csv"
+Shown = Literal["images", "phrases"] | None
 SHOWN_IMAGES = 16
 SHOWN_SIDE = 256
 
@@ -89,13 +90,15 @@ class Dashboard(Callback):
     Args:
         out: Run folder.
         examples: The validation images, in their order.
-        images: Also show a fixed sample of them in W&B, with their own and their retrieved phrases.
+        shown: What W&B shows of a fixed sample of them: ``images`` with their own and their retrieved phrases,
+            ``phrases`` alone, or None for nothing.
         seed: Seed of the sample.
     """
 
-    def __init__(self, out: Path, examples: Sequence[Example], images: bool, seed: int) -> None:
+    def __init__(self, out: Path, examples: Sequence[Example], shown: Shown, seed: int) -> None:
         self.out = out
-        sample = np.random.default_rng(seed).permutation(len(examples))[: SHOWN_IMAGES if images else 0]
+        self._images = shown == "images"
+        sample = np.random.default_rng(seed).permutation(len(examples))[: SHOWN_IMAGES if shown else 0]
         self._shown = {index: examples[index] for index in sorted(sample.tolist())}
 
     def on_validation_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
@@ -110,14 +113,17 @@ class Dashboard(Callback):
             if isinstance(logger, WandbLogger):
                 panels = _charts(swept, usage)
                 if self._shown:
-                    panels["val/images"] = self._image_table(validation, phrases, pl_module.threshold)
+                    panels[f"val/{'images' if self._images else 'phrases'}"] = self._shown_table(
+                        validation, phrases, pl_module.threshold
+                    )
                 # The step that Lightning gives this validation's figures.
                 logger.log_metrics(panels, step=trainer.global_step - 1)
 
-    def _image_table(self, validation: Validation, phrases: PhraseTable, threshold: float) -> wandb.Table:
+    def _shown_table(self, validation: Validation, phrases: PhraseTable, threshold: float) -> wandb.Table:
         chosen = validation.retrieves(threshold)
         probabilities = validation.logits.sigmoid().numpy()
-        table = wandb.Table(columns=["image", "image_id", "view", "reference phrases", "retrieved phrases"])
+        of_image = ["image", "image_id"] if self._images else []
+        table = wandb.Table(columns=[*of_image, "view", "reference phrases", "retrieved phrases"])
         for index, example in self._shown.items():
             queries = np.flatnonzero(chosen[index])
             retrieved: dict[str, str] = {}
@@ -125,13 +131,9 @@ class Dashboard(Callback):
                 text = phrases.texts[validation.retrieved[index, query]]
                 probability, similarity = probabilities[index, query], validation.similarities[index, query]
                 retrieved.setdefault(text, f"{text} (probability {probability:.2f}, similarity {similarity:.2f})")
-            table.add_data(
-                wandb.Image(_thumbnail(example.view.path)),
-                example.view.image_id,
-                example.view.position,
-                "\n".join(example.phrases),
-                "\n".join(retrieved.values()),
-            )
+            image = [wandb.Image(_thumbnail(example.view.path)), example.view.image_id] if self._images else []
+            wording = ["\n".join(example.phrases), "\n".join(retrieved.values())]
+            table.add_data(*image, example.view.position, *wording)
         return table
 
 

@@ -126,8 +126,7 @@ def train(config: TrainConfig, ckpt_path: str | None = None) -> Path:
         config.seed,
         dataclasses.asdict(config),
     )
-    log_images = config.log.log_images and not _credentialed(config)
-    dashboard = Dashboard(out, prepared.splits["val"], log_images, config.seed)
+    dashboard = Dashboard(out, prepared.splits["val"], _shown(config), config.seed)
     trainer = _trainer(config, out, device, data.steps_per_epoch, dashboard, resumed=checkpoint is not None)
     trainer.fit(module, data, ckpt_path=checkpoint)
     if config.trainer.monitor == "loss":
@@ -163,12 +162,14 @@ def train(config: TrainConfig, ckpt_path: str | None = None) -> Path:
     return out
 
 
-def _credentialed(config: TrainConfig) -> bool:
+def _shown(config: TrainConfig) -> Shown:
+    """What W&B may show of validation images."""
     root = None if config.data.root is None else Path(config.data.root)
-    found = is_credentialed(config.data.source, root)
-    if found and config.log.log_images:
-        log.warning("log.log_images: off, since the data are credentialed; W&B gets numbers alone")
-    return found
+    if config.log.log_images:
+        if not is_credentialed(config.data.source, root):
+            return "images"
+        log.warning("log.log_images: off, since the data are credentialed")
+    return "phrases" if config.log.log_phrases else None
 
 
 def _groups(prepared: Prepared, phrases: PhraseTable, config: TrainConfig) -> PhraseGroups | None:

@@ -29,6 +29,7 @@ RESUMABLE_CHANGES = {
     "log.project",
     "log.every",
     "log.log_images",
+    "log.log_phrases",
 }
 
 

@@ -90,13 +90,26 @@ def staged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("log_images", "credentialed"), [(True, False), (False, False), (True, True)])
+@pytest.mark.parametrize(
+    ("log_images", "log_phrases", "credentialed", "shown"),
+    [
+        (True, False, False, "images"),
+        (False, False, False, None),
+        (True, False, True, None),
+        (True, True, True, "phrases"),
+    ],
+)
 def test_an_offline_run_file_holds_every_curve_and_panel(
-    tiny_config: TrainConfig, staged: Path, monkeypatch: pytest.MonkeyPatch, log_images: bool, credentialed: bool
+    tiny_config: TrainConfig,
+    staged: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    log_images: bool,
+    log_phrases: bool,
+    credentialed: bool,
+    shown: str | None,
 ) -> None:
     monkeypatch.setattr("rarrg.experiment.is_credentialed", lambda source, root: credentialed)
-    shown = log_images and not credentialed
-    out = train(with_log(tiny_config, 2, wandb="offline", log_images=log_images))
+    out = train(with_log(tiny_config, 2, wandb="offline", log_images=log_images, log_phrases=log_phrases))
     found = logged(out)
     assert found.keys() >= SCALARS | PANELS
     assert {name: len(found[name]) for name in SCALARS if name.startswith("val/") and len(found[name]) != 2} == {}
@@ -108,16 +121,18 @@ def test_an_offline_run_file_holds_every_curve_and_panel(
     kept = [path for folder in (out / "wandb", staged) for path in folder.rglob("*") if path.is_file()]
     content = b"".join(path.read_bytes() for path in kept)
     named = [phrase for phrase in phrases if phrase.encode() in content]
-    assert (b"\x89PNG" in content) == shown
-    assert ("val/images" in found) == shown
-    if not shown:
+    assert (b"\x89PNG" in content) == (shown == "images")
+    assert {name for name in ("val/images", "val/phrases") if name in found} == ({f"val/{shown}"} if shown else set())
+    if shown is None:
         assert named == []
         return
     assert named
-    newest = max(out.rglob("media/table/val/images_*.json"), key=lambda path: path.stat().st_mtime)
+    newest = max(out.rglob(f"media/table/val/{shown}_*.json"), key=lambda path: path.stat().st_mtime)
     rows = json.loads(newest.read_text())["data"]
     assert len(rows) == 6  # of the three validation studies
-    for _, _, view, own, retrieved in rows:
+    for row in rows:
+        *image, view, own, retrieved = row
+        assert len(image) == (2 if shown == "images" else 0)
         assert view in ("frontal", "lateral")
         assert own
         assert {line.partition(" (probability")[0] for line in retrieved.splitlines()} <= set(phrases)
