@@ -28,7 +28,7 @@ from torch import Tensor
 from rarrg import __version__
 from rarrg.artifacts import write_json, write_text
 from rarrg.config import LogConfig, TrainConfig
-from rarrg.dashboard import QUERIES, SWEEP, Dashboard, Throughput
+from rarrg.dashboard import QUERIES, SWEEP, Dashboard, Shown, Throughput
 from rarrg.data.card import is_credentialed
 from rarrg.data.datamodule import PhraseDataModule
 from rarrg.data.sampling import rarity_weights
