@@ -31,10 +31,11 @@ def weights_digest(place: Path) -> str:
     """Twelve hex digits that tell model files apart without reading gigabytes: names, sizes, first and last MiB.
 
     Args:
-        place: A file, or a folder of whose files all count but the hidden ones.
+        place: A file, or a folder. Hidden files and folders, where the hub keeps times of download, do not count.
     """
-    inside = (path for path in place.rglob("*") if path.is_file() and not path.name.startswith("."))
-    files = sorted(inside) if place.is_dir() else [place]
+    inside = (path for path in place.rglob("*") if path.is_file())
+    shown = (path for path in inside if not any(part.startswith(".") for part in path.relative_to(place).parts))
+    files = sorted(shown) if place.is_dir() else [place]
     digest = hashlib.sha256()
     for path in files:
         size = path.stat().st_size

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, field
-from itertools import islice
+from itertools import islice, zip_longest
 from pathlib import Path
 from typing import Literal
 
@@ -18,7 +18,7 @@ from filelock import FileLock, Timeout
 
 from rarrg.artifacts import write_json
 from rarrg.config import DataConfig
-from rarrg.data.card import carried, carry_card, is_credentialed
+from rarrg.data.card import CARD, carried, carry_card, is_credentialed
 from rarrg.data.studies import read_studies
 from rarrg.errors import RarrgError
 from rarrg.extract.folder import (
@@ -124,22 +124,35 @@ class Extraction:
             self._credentialed |= carried(self.out)
 
     def _write_reports(self, reports: list[ReportText], root: Path) -> None:
-        with self._locked(self.out, wait=True):
+        self.out.mkdir(parents=True, exist_ok=True)
+        with _lock(self.out / ".reports.lock", seconds=600):
+            path = self.out / REPORTS
+            same = path.exists() and (self.out / CARD).exists() and carried(self.out) == self._credentialed
+            if same and all(mine == there for mine, there in zip_longest(reports, read_reports(path))):
+                return
+            # A run under way reads them as it goes, under the card that it found.
+            for lock in [self.out / ".lock", *self.out.glob("shard-*/.lock")]:
+                with _lock(lock):
+                    pass
             # Killed in between, the folder holds texts that may leave under a card that forbids it, never the reverse.
             if self._credentialed:
                 carry_card(self._data.source, root, self.out)
-            write_reports(reports, self.out / REPORTS)
+            write_reports(reports, path)
             carry_card(self._data.source, root, self.out)
 
     @contextmanager
-    def _locked(self, folder: Path, wait: bool = False) -> Iterator[None]:
-        """One run at a time: two would write into the same unfinished file."""
-        folder.mkdir(parents=True, exist_ok=True)
-        try:
-            with FileLock(folder / ".lock", timeout=-1 if wait else 0):
-                yield
-        except Timeout as error:
-            raise RarrgError(f"{folder}: another run works here; wait for it, or name another --out") from error
+    def locked(self, merging: bool = False) -> Iterator[None]:
+        """Keep other runs out of the folder, and of those of the shards that are merged."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        with ExitStack() as stack:
+            for folder in [self.folder, *(self.out.glob("shard-*-of-*") if merging else ())]:
+                stack.enter_context(_lock(folder / ".lock"))
+                # What a killed run was writing.
+                for leftover in folder.glob(".*.tmp"):
+                    leftover.unlink()
+            if (self.out / CARD).exists():
+                self._credentialed |= carried(self.out)
+            yield
 
     def reports(self) -> Iterator[ReportText]:
         """The reports that are asked for, in order."""
@@ -157,16 +170,14 @@ class Extraction:
         from rarrg.extract.graph_step import annotate_reports
         from rarrg.extract.radgraph import RadGraphAnnotator
 
-        with self._locked(self.folder):
-            failures = annotate_reports(self.reports, self.folder, RadGraphAnnotator(self.config.radgraph))
-            self._conclude(GRAPH_STEP, failures)
+        failures = annotate_reports(self.reports, self.folder, RadGraphAnnotator(self.config.radgraph))
+        self._conclude(GRAPH_STEP, failures)
 
     def rules(self) -> None:
         """Make key phrases by the rules, without any model."""
         from rarrg.extract.rules_step import extract_with_rules
 
-        with self._locked(self.folder):
-            extract_with_rules(self.reports, self.folder / KEY_PHRASES)
+        extract_with_rules(self.reports, self.folder / KEY_PHRASES)
         count = sum(1 for _ in self.reports())
         self._say(f"{self.folder / KEY_PHRASES}: key phrases of {count} reports, by the rules")
 
@@ -191,7 +202,7 @@ class Extraction:
             )
         llm, prompt = self.config.llm, key_phrase_prompt()
         sampling = Sampling(llm.temperature, llm.top_p, llm.max_tokens, llm.seed)
-        with self._locked(self.folder), ReplyCache(Path(llm.cache or self.folder / CACHE)) as cache:
+        with ReplyCache(Path(llm.cache or self.folder / CACHE)) as cache:
             backend = open_backend(llm, EndpointPolicy(self._credentialed, tuple(self.config.allow_hosts)))
             asked_with: dict[str, object] = {
                 "model": backend.model,
@@ -244,13 +255,12 @@ class Extraction:
 
     def merge(self) -> None:
         """Join the shards' folders."""
-        with self._locked(self.out):
-            shards = merge_shards(self.out, self._of_shard)
+        shards = merge_shards(self.out, self._of_shard)
         self._say(f"{self.out}: {shards} shards joined")
 
     def _structure(self) -> Path | None:
-        """Where the RadGraph phrases are: of a run over all reports, or of this shard."""
-        places = [] if self.config.structure == "rules" else [self.out / GRAPH_PHRASES, self.folder / GRAPH_PHRASES]
+        """Where the RadGraph phrases are: of this shard, or of a run over all reports."""
+        places = [] if self.config.structure == "rules" else [self.folder / GRAPH_PHRASES, self.out / GRAPH_PHRASES]
         return next((path for path in places if path.exists()), None)
 
     def _conclude(self, step: str, failures: list[Failure]) -> None:
@@ -279,14 +289,22 @@ def extract(step: str, options: ExtractOptions, say: Callable[[str], None]) -> N
             extraction.count()
         return
     steps = {
-        "graph": extraction.graph,
-        "refine": extraction.refine,
-        "rules": extraction.rules,
-        "merge": extraction.merge,
+        "graph": [extraction.graph],
+        "refine": [extraction.refine],
+        "rules": [extraction.rules],
+        "merge": [extraction.merge],
+        "": [extraction.graph, extraction.refine] if options.extract.structure == "radgraph" else [extraction.refine],
     }
-    if step:
-        steps[step]()
-        return
-    if options.extract.structure == "radgraph":
-        extraction.graph()
-    extraction.refine()
+    with extraction.locked(merging=step == "merge"):
+        for run in steps[step]:
+            run()
+
+
+@contextmanager
+def _lock(path: Path, seconds: float = 0) -> Iterator[None]:
+    """Hold a lock; two runs in one folder would write into the same unfinished file."""
+    try:
+        with FileLock(path, timeout=seconds):
+            yield
+    except Timeout as error:
+        raise RarrgError(f"{path.parent}: another run works here; wait for it, or name another --out") from error

@@ -86,6 +86,8 @@ def test_a_digest_of_weights_sees_names_sizes_and_both_ends(tmp_path: Path) -> N
     before = weights_digest(folder)
     assert len(before) == 12
     (folder / ".lock").write_text("")
+    (folder / ".cache").mkdir()
+    (folder / ".cache" / "weights.metadata").write_text("today")
     assert weights_digest(folder) == before
     folder.rename(tmp_path / "moved")
     folder = tmp_path / "moved"

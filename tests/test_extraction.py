@@ -249,12 +249,54 @@ def test_a_shard_of_fewer_reports_is_not_merged(tmp_path, data, capsys):
     assert len(read_key_phrases(out / KEY_PHRASES)) == 61
 
 
+def test_a_trial_does_not_starve_the_shards(tmp_path, data, monkeypatch, capsys):
+    monkeypatch.setattr("rarrg.extract.radgraph.RadGraphAnnotator", Annotator)
+    out = tmp_path / "out"
+    with scripted_server() as server:
+        argv = [word for word in words(out, server.url, f"--data.root={data}") if word != "refine"]
+        argv = [word.replace("structure=rules", "structure=radgraph") for word in argv]
+        assert main([*argv, "--limit=5"]) == 0
+        assert main([*argv, "--shard=1/2"]) == 0
+        assert main([*argv, "--shard=2/2"]) == 0
+        assert main(["extract", "merge", f"--out={out}"]) == 0
+        assert len(read_key_phrases(out / KEY_PHRASES)) == 61 - 6
+        # The whole again, without shards: the phrases of the merged graph are there.
+        assert main(words(out, server.url, "--extract.structure=radgraph")) == 0
+        capsys.readouterr()
+        assert main([*argv, "graph", "--limit=5"][:1] + ["graph", f"--out={out}", "--limit=5"]) == 0
+        assert main(words(out, server.url, "--extract.structure=radgraph")) == 2
+        assert "run rarrg extract graph on all" in capsys.readouterr().err
+
+
+def test_shards_with_other_phrases_beside_the_report_are_not_merged(tmp_path, data, monkeypatch, capsys):
+    monkeypatch.setattr("rarrg.extract.radgraph.RadGraphAnnotator", Annotator)
+    out = tmp_path / "out"
+    with scripted_server() as server:
+        assert main(["extract", "graph", f"--data.root={data}", f"--out={out}"]) == 0
+        assert main(words(out, server.url, "--shard=1/2")) == 0
+        assert main(words(out, server.url, "--shard=2/2", "--extract.structure=radgraph")) == 0
+        assert main(["extract", "merge", f"--out={out}"]) == 2
+        assert "was made otherwise than" in capsys.readouterr().err
+
+
 def test_one_run_at_a_time_in_a_folder(tmp_path, data, capsys):
     out = tmp_path / "out"
-    assert main(["extract", "rules", f"--data.root={data}", f"--out={out}"]) == 0
+    rules = ["extract", "rules", f"--data.root={data}", f"--out={out}"]
+    assert main(rules) == 0
+    (out / ".key_phrases.jsonl.1-ab.tmp").write_text("left by a killed run")
     with FileLock(out / ".lock"):
-        assert main(["extract", "rules", f"--out={out}"]) == 2
-    assert "another run works here" in capsys.readouterr().err
+        assert main(rules) == 2
+        assert "another run works here" in capsys.readouterr().err
+    assert main(rules) == 0
+    assert not (out / ".key_phrases.jsonl.1-ab.tmp").exists()
+    assert main([*rules, "--shard=1/2"]) == 0
+    with FileLock(out / "shard-1-of-2" / ".lock"):
+        assert main(["extract", "merge", f"--out={out}"]) == 2
+        other = write_data(tmp_path / "other", ["Another report."])
+        before = (out / REPORTS).read_bytes()
+        assert main(["extract", "rules", f"--data.root={other}", f"--out={out}"]) == 2
+        assert (out / REPORTS).read_bytes() == before
+        assert main([*rules, "--shard=2/2"]) == 0  # the same reports disturb nobody
 
 
 def test_phrases_of_rules_and_of_an_llm_do_not_take_each_others_place(tmp_path, data, capsys):

@@ -24,13 +24,19 @@ _SENTENCE = re.compile(r"(?<=[.!?;])\s+(?=\S)")
 _MARK = re.compile(r"_{2,}|\bx{3,}\b|¤")
 _NEGATED = re.compile(r"^(?:no|without|absence of|absent)\b")
 _DENIES = re.compile(r"\b(?:no|not|nor|without|absen(?:t|ce)|never|free of|negative for|clear of|resolved)\b")
+_GONE = re.compile(r"\b(?:removed|removal of|extubated|extubation|no longer)\b")
+_NORMAL = re.compile(r"\b(?:normal|clear|unremarkable|intact|midline)\b")
+_HEDGED = re.compile(
+    r"\b(?:possibl[ey]|probabl[ey]|maybe|likely|may|might|could|suspect\w*|questionable|suggest\w*|versus|vs|cannot)\b"
+)
+_REFERS = re.compile(r"^(?:this|these|it|they|which|associated)\b")
 _LEFT = re.compile(r"\b(?:left|l[ul]l|lingula\w*)\b")
 _RIGHT = re.compile(r"\b(?:right|r[uml]l|middle lobe)\b")
 _BOTH = re.compile(r"\b(?:bilateral(?:ly)?|both|bi(?:basilar|basal|apical|hilar|lateral))\b")
-# A plural of a paired organ speaks of both sides, though a phrase that has it claims neither.
+# A plural of a paired organ speaks of both sides where no side is named, though a phrase that has it claims neither.
 _PAIRED = re.compile(
     r"\b(?:bases|apices|hila|lungs|angles|effusions|(?:hemi)?diaphragms|hemithoraces|lobes|opacities|bronchi|clavicles"
-    r"|shoulders|ribs|pneumothoraces|densities|infiltrates|consolidations|nodules|granulomas|perihilar|interstitial)\b"
+    r"|shoulders|ribs|pneumothoraces|densities|infiltrates|consolidations|nodules|granulomas)\b"
 )
 _CURVED = re.compile(r"\b(?:dextro|levo)-?")
 _WORD = re.compile(r"[a-z]{3,}")
@@ -56,17 +62,25 @@ class Statement:
 
     Attributes:
         labels: State of the observations that it speaks of.
-        sides: ``left``, ``right``.
+        sides: ``left``, ``right``: those it names; where it names none, both for a plural of a paired organ.
+        named: Those it names.
         stems: First letters of its words, without those of place, side, size and certainty.
         words: First letters of all its words.
-        negated: It denies what it speaks of; None for a sentence that denies something and perhaps not all.
+        negated: It denies what it speaks of.
+        normal: It says that something is as it should be.
+        hedged: It is not sure.
+
+    The last three are None for a sentence that does so of something and perhaps not of all.
     """
 
     labels: Mapping[str, str]
     sides: frozenset[str]
+    named: frozenset[str]
     stems: frozenset[str]
     words: frozenset[str]
     negated: bool | None
+    normal: bool | None
+    hedged: bool | None
 
 
 class Evidence:
@@ -99,7 +113,7 @@ class Evidence:
         """
         if _MARK.search(phrase):
             return "mark"
-        own = self._statement(phrase)
+        own = self._statement(phrase, phrase)
         claimed = _sides(phrase)
         found = self._observed(own, claimed) if own.labels else self._worded(own, claimed, self._statements)
         if found is None:
@@ -123,7 +137,7 @@ class Evidence:
         for name, state in own.labels.items():
             spoken = [each for each in self._statements if name in each.labels and claimed <= each.sides]
             if name in _KINDS:
-                spoken = [each for each in spoken if 2 * len(own.stems & each.stems) > len(own.stems)]
+                spoken = [each for each in spoken if _enough(own, each) and each.normal in (own.normal, None)]
             states = {each.labels[name] for each in spoken}
             if not states:
                 return "unsupported"
@@ -146,38 +160,61 @@ class Evidence:
     def _worded(own: Statement, claimed: frozenset[str], statements: Sequence[Statement]) -> Fault | None:
         fault: Fault = "unsupported"
         for each in statements:
-            if not claimed <= each.sides:
+            if not (claimed <= each.sides and _enough(own, each)):
                 continue
-            # Of a phrase such as "clear lungs" every word counts, there being no other.
-            enough = 2 * len(own.stems & each.stems) > len(own.stems) if own.stems else own.words <= each.words
-            if enough and own.negated == each.negated:
-                return None
-            if enough and each.negated is not None:
+            if None in (each.negated, each.normal, each.hedged):
+                continue
+            if (own.negated, own.normal) != (each.negated, each.normal):
                 fault = "negation"
+            elif each.hedged and not own.hedged:
+                fault = "certainty"
+            else:
+                return None
         return fault
 
     def _sentences(self) -> Iterator[Statement]:
         before: frozenset[str] = frozenset()
         for sentence in _SENTENCE.split(self._findings):
-            statement = self._statement(sentence)
+            lower = sentence.lower()
+            said = self._statement(sentence, _CURVED.sub("", lower))
             # "An opacity at the right base. This may be atelectasis." names the side once.
-            sides = statement.sides or before
+            sides = before if not said.sides and _REFERS.match(lower) else said.sides
             before = sides
-            negated = None if _DENIES.search(sentence.lower()) else False
-            yield Statement(statement.labels, sides, statement.stems, statement.words, negated)
+            yield Statement(
+                {} if _GONE.search(lower) else said.labels,
+                sides,
+                said.named,
+                frozenset() if _GONE.search(lower) else said.stems,
+                said.words,
+                None if _DENIES.search(lower) else False,
+                None if said.normal else False,
+                None if said.hedged else False,
+            )
 
-    def _statement(self, text: str) -> Statement:
+    def _statement(self, text: str, also: str = "") -> Statement:
+        """What a text says; its words may be those of another spelling too."""
         lower = text.lower()
         labels = {name: state for name, state in self._label(text).items() if state != "blank" and name != "No Finding"}
-        words = _WORD.findall(_CURVED.sub("", lower))
-        sides = _sides(lower) | (frozenset({"left", "right"}) if _PAIRED.search(lower) else frozenset())
+        words = _WORD.findall(f"{lower} {also or _CURVED.sub('', lower)}")
+        named = _sides(lower)
         return Statement(
             labels,
-            sides,
+            named or (frozenset({"left", "right"}) if _PAIRED.search(lower) else frozenset()),
+            named,
             frozenset(map(_stem, (word for word in words if word not in _COMMON))),
             frozenset(map(_stem, words)),
             _NEGATED.match(lower) is not None,
+            _NORMAL.search(lower) is not None,
+            _HEDGED.search(lower) is not None,
         )
+
+
+def _enough(own: Statement, other: Statement) -> bool:
+    """Whether a statement has enough words of a phrase."""
+    if own.stems:
+        return 2 * len(own.stems & other.stems) > len(own.stems)
+    # Of a phrase such as "clear lungs" every word counts, there being no other, and one clear side is not enough.
+    return own.words <= other.words and other.named <= own.named
 
 
 def _sides(text: str) -> frozenset[str]:

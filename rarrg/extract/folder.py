@@ -16,7 +16,7 @@ from typing import Any
 
 from rarrg.artifacts import iterate_jsonl, read_json, write_json, write_jsonl
 from rarrg.errors import RarrgError
-from rarrg.extract.key_phrases import KEY_PHRASES
+from rarrg.extract.key_phrases import KEY_PHRASES, extractor_of
 from rarrg.extract.quality import Quality
 from rarrg.extract.reports import ReportText
 from rarrg.extract.stage import Failure, Shard, partial_of
@@ -40,7 +40,11 @@ BY_STUDY = (KEY_PHRASES, REMOVED, DISAGREEMENTS)
 """Files with rows for studies, in the order of the reports."""
 _STEPS = {ANNOTATIONS: (GRAPH_STEP,), REPLIES: (REFINE_STEP, KEPT_STEP)}
 """The steps whose failures belong to a file."""
-_OF_A_RUN = {GRAPH_PHRASES: ("model", "version", "rule"), KEY_PHRASES: ("extractor", "version", "asked_with")}
+_OF_A_RUN = {
+    GRAPH_PHRASES: ("model", "version", "rule"),
+    REPLIES: ("prompt_sha256", "sampling"),
+    KEY_PHRASES: ("extractor", "version", "asked_with", "structure", "keep_unsupported"),
+}
 """Provenance that all shards must share."""
 
 Failed = dict[str, list[dict[str, str]]]
@@ -115,6 +119,11 @@ def merge_shards(out: Path, reports: Callable[[], Iterable[ReportText]]) -> int:
     names = [name for name in (*BY_TEXT, *BY_STUDY) if any((folder / name).exists() for folder in folders)]
     for name in names:
         _check_files([folder / name for folder in folders], name)
+    made_by = {extractor_of(path) for path in (out / KEY_PHRASES, folders[0] / KEY_PHRASES) if path.exists()} - {None}
+    if len(made_by) > 1:
+        raise RarrgError(
+            f"{out / KEY_PHRASES}: is of another extractor than the shards'; move it or name another --out"
+        )
     failed: Failed = {}
     for study, rows in chain.from_iterable(read_failures(folder).items() for folder in folders):
         failed.setdefault(study, []).extend(rows)
@@ -160,7 +169,7 @@ def _check_files(paths: Sequence[Path], name: str) -> None:
     if len(made) > 1:
         first, second = list(made.values())[:2]
         raise RarrgError(
-            f"{second}: was made otherwise than {first} (model, prompt, sampling or version); run it again"
+            f"{second}: was made otherwise than {first} (model, prompt, sampling, structure or version); run it again"
         )
 
 

@@ -11,8 +11,9 @@ from dataclasses import asdict
 from pathlib import Path
 
 from rarrg.artifacts import atomic_write, jsonl_line
+from rarrg.errors import RarrgError
 from rarrg.extract.evidence import Labeler
-from rarrg.extract.folder import DISAGREEMENTS, KEPT_STEP, REFINE_STEP, REMOVED, REPLIES
+from rarrg.extract.folder import DISAGREEMENTS, GRAPH_STEP, KEPT_STEP, REFINE_STEP, REMOVED, REPLIES, read_failures
 from rarrg.extract.key_phrases import KEY_PHRASES
 from rarrg.extract.prompt import KeyPhrasePrompt
 from rarrg.extract.quality import Quality
@@ -55,19 +56,34 @@ def read_structure(
 
 
 def without_structure(reports: Iterable[ReportText], phrases: Path) -> list[Failure]:
-    """Reports without RadGraph phrases; the paper trains on no such study (section 4.1.1)."""
-    return [
-        Failure(report.study_id, report.sha256, REFINE_STEP, "has no RadGraph phrases")
-        for report, found in _with_phrases(reports, phrases)
-        if not found
-    ]
+    """Reports without RadGraph phrases; the paper trains on no such study (section 4.1.1).
+
+    Raises:
+        RarrgError: A report was never annotated, as after a run of ``graph`` over fewer reports.
+    """
+    failed = {
+        row["text_sha256"]
+        for rows in read_failures(phrases.parent).values()
+        for row in rows
+        if row["step"] == GRAPH_STEP
+    }
+    without: list[Failure] = []
+    for report, found in _with_phrases(reports, phrases):
+        if found is None and report.sha256 not in failed:
+            raise RarrgError(
+                f"{phrases}: has no row for the report of study {report.study_id}; run rarrg extract graph on all"
+            )
+        if not found:
+            without.append(Failure(report.study_id, report.sha256, REFINE_STEP, "has no RadGraph phrases"))
+    return without
 
 
-def _with_phrases(reports: Iterable[ReportText], phrases: Path) -> Iterator[tuple[ReportText, tuple[str, ...]]]:
+def _with_phrases(reports: Iterable[ReportText], phrases: Path) -> Iterator[tuple[ReportText, tuple[str, ...] | None]]:
+    """Each report with its RadGraph phrases, None where it has no row."""
     with Rows([phrases], _key_of_phrases) as rows:
         bare = (Item(_text_key(report.sha256), report) for report in reports)
         for item, row in in_order(lambda: bare, rows):
-            yield item.report, () if row is None else tuple(row["phrases"])
+            yield item.report, None if row is None else tuple(row["phrases"])
 
 
 def structure_of(item: Item, rules: bool) -> tuple[str, ...]:
@@ -160,6 +176,8 @@ def write_key_phrases(
                 "version": VERSION,
                 "text_sha256": item.report.sha256,
                 "asked_with": asked_with,
+                "structure": "rules" if rules else "radgraph",
+                "keep_unsupported": keep_unsupported,
             }
             phrases_file.write(jsonl_line({**study, "key_phrases": list(refined.phrases), "provenance": provenance}))
             for removed in refined.removed:

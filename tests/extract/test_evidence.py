@@ -79,3 +79,39 @@ def test_rule_based_phrases_are_statements_too() -> None:
     assert fault("See above.", "tortuous aorta") == "unsupported"
     assert fault("See above.", "tortuous aorta", "tortuous thoracic aorta") is None
     assert fault("See above.", "small left effusion", "maybe left effusion") == "certainty"
+
+
+@pytest.mark.parametrize(
+    ("report", "phrase"),
+    [
+        ("Right lower lobe opacities.", "left lower lobe opacity"),
+        ("Right lower lobe opacities.", "bilateral lower lobe opacities"),
+        ("Right perihilar opacity.", "left perihilar opacity"),
+        ("Multiple nodules in the right lung.", "left lung nodules"),
+        ("Fractures of the left fourth and fifth ribs.", "right rib fractures"),
+        ("The lungs show left basilar atelectasis.", "bibasilar atelectasis"),
+        ("The lungs are clear except for right pleural effusion.", "left pleural effusion"),
+        ("Left chest tube in place. Heart size is normal. There is a nodule.", "left nodule"),
+        ("Left chest tube in place. The aorta is tortuous.", "left tortuous aorta"),
+    ],
+)
+def test_a_side_is_the_sentences_own(report: str, phrase: str) -> None:
+    assert fault(report, phrase) is not None
+
+
+@pytest.mark.parametrize(
+    ("report", "phrase"),
+    [
+        ("The right lung is clear, left effusion.", "clear lungs"),
+        ("The aorta is tortuous.", "normal aorta"),
+        ("Hilar contours are enlarged.", "normal hilar contours"),
+        ("Degenerative changes in the osseous structures.", "normal osseous structures"),
+        ("The sternotomy wires are broken.", "intact sternotomy wires"),
+        ("The trachea is deviated.", "normal trachea"),
+        ("Possible hiatal hernia.", "hiatal hernia"),
+        ("Dextroscoliosis.", "levoscoliosis"),
+        ("The ET tube has been removed.", "et tube"),
+    ],
+)
+def test_what_is_said_of_a_thing_counts_too(report: str, phrase: str) -> None:
+    assert fault(report, phrase) is not None

@@ -9,11 +9,13 @@ from pathlib import Path
 import pytest
 
 from rarrg.artifacts import read_jsonl, write_jsonl
-from rarrg.extract.folder import DISAGREEMENTS, REMOVED, REPLIES
+from rarrg.errors import RarrgError
+from rarrg.extract.folder import DISAGREEMENTS, GRAPH_STEP, REMOVED, REPLIES, write_failures
 from rarrg.extract.key_phrases import KEY_PHRASES, read_key_phrases
 from rarrg.extract.prompt import key_phrase_prompt
 from rarrg.extract.refine_step import ask_for_phrases, read_structure, without_structure, write_key_phrases
 from rarrg.extract.reports import ReportText
+from rarrg.extract.stage import Failure
 from rarrg.llm.chat import Completion, LLMError, Request, Sampling
 from rarrg.metrics.findings import label_findings
 
@@ -79,6 +81,8 @@ def test_phrases_of_every_study_and_what_did_not_stay(tmp_path):
         "version": 1,
         "text_sha256": reports()[0].sha256,
         "asked_with": {"model": "stand-in"},
+        "structure": "rules",
+        "keep_unsupported": False,
     }
     assert [(f.study_id, f.reason) for f in failures] == [("s3", "http://127.0.0.1/v1 (stand-in): timed out")]
     assert [f.study_id for f in empty] == ["s4"]
@@ -130,6 +134,10 @@ def graph_phrases(path: Path, *rows: tuple[int, list[str]]) -> Path:
 
 def test_the_llm_is_given_radgraphs_phrases_and_asked_again_when_they_change(tmp_path):
     path = graph_phrases(tmp_path / "graph.jsonl", (0, ["no pneumothorax"]), (1, ["left effusion small"]), (4, []))
+    with pytest.raises(RarrgError, match="has no row for the report of study s3; run rarrg extract graph on all"):
+        run(tmp_path / "out", Backend(), path)
+    raised = [Failure("s3", reports()[3].sha256, GRAPH_STEP, "raised")]
+    write_failures(tmp_path, GRAPH_STEP, raised, reports(), reports())
     backend = Backend()
     failures, _, _ = run(tmp_path / "out", backend, path)
     assert any('["left effusion small"]' in question for question in backend.asked)
