@@ -263,7 +263,7 @@ def test_a_trial_does_not_starve_the_shards(tmp_path, data, monkeypatch, capsys)
         # The whole again, without shards: the phrases of the merged graph are there.
         assert main(words(out, server.url, "--extract.structure=radgraph")) == 0
         capsys.readouterr()
-        assert main([*argv, "graph", "--limit=5"][:1] + ["graph", f"--out={out}", "--limit=5"]) == 0
+        assert main(["extract", "graph", f"--out={out}", "--limit=5"]) == 0
         assert main(words(out, server.url, "--extract.structure=radgraph")) == 2
         assert "run rarrg extract graph on all" in capsys.readouterr().err
 
