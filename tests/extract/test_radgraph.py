@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import inspect
 import json
 import os
@@ -295,8 +296,14 @@ def real() -> types.ModuleType:
 
 
 @pytest.fixture
-def offline(monkeypatch) -> None:
+def offline(monkeypatch) -> Iterator[None]:
+    # The hub's client keeps a session for later, which would stay offline; its name differs between versions.
+    http = importlib.import_module("huggingface_hub.utils._http")
+    forget = getattr(http, "close_session", None) or http.reset_sessions
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+    forget()
+    yield
+    forget()
 
 
 @pytest.mark.slow
