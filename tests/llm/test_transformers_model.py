@@ -14,6 +14,7 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from transformers import AutoModelForCausalLM, AutoTokenizer, LlamaConfig, LlamaForCausalLM, LlamaModel
 from transformers import PreTrainedTokenizerFast as Fast
 
+from rarrg.artifacts import weights_digest
 from rarrg.errors import RarrgError
 from rarrg.extract_config import LLMConfig
 from rarrg.llm.backends import open_backend
@@ -115,7 +116,8 @@ def test_replies_meet_the_schema(model, folder: Path, sampling):
     assert list(value) == ["lungs", "heart"]
     assert value["lungs"] in CHOICE["properties"]["lungs"]["enum"]
     assert value["heart"] in CHOICE["properties"]["heart"]["enum"]
-    assert (reply.finish_reason, reply.model, model.model) == ("stop", str(folder), str(folder))
+    named = f"{folder.name}@{weights_digest(folder)}"  # no path of this machine
+    assert (reply.finish_reason, reply.model, model.model) == ("stop", named, named)
     assert reply.completion_tokens == len(reply.text) + 1  # bytes and the end
     system, user = len(f"system:{SYSTEM}"), len("user:Lungs are clear.")
     assert reply.prompt_tokens == system + 2 + user + 2 + 1 + len("assistant:")
@@ -156,7 +158,7 @@ def test_a_prompt_beyond_the_context_fails_alone(model, folder: Path):
     assert isinstance(last, Completion)
     assert request is asked[1]
     assert isinstance(error, LLMError)
-    assert str(error).startswith(f"{folder}: the prompt has 3")
+    assert str(error).startswith(f"{model.model}: the prompt has 3")
     assert "reads 256" in str(error)
     # A prompt that leaves little room gets a reply as long as the room.
     nearly = ask("x" * 180, max_tokens=80, **GREEDY)
