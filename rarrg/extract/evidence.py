@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Literal
 
 from rarrg.extract.rules import extract_phrases
@@ -192,21 +192,26 @@ class Evidence:
             )
 
     def _statement(self, text: str, also: str = "") -> Statement:
-        """What a text says; its words may be those of another spelling too."""
-        lower = text.lower()
-        labels = {name: state for name, state in self._label(text).items() if state != "blank" and name != "No Finding"}
-        words = _WORD.findall(f"{lower} {also or _CURVED.sub('', lower)}")
-        named = _sides(lower)
-        return Statement(
-            labels,
-            named or (frozenset({"left", "right"}) if _PAIRED.search(lower) else frozenset()),
-            named,
-            frozenset(map(_stem, (word for word in words if word not in _COMMON))),
-            frozenset(map(_stem, words)),
-            _NEGATED.match(lower) is not None,
-            _NORMAL.search(lower) is not None,
-            _HEDGED.search(lower) is not None,
-        )
+        return _statement(self._label, text.lower(), also)
+
+
+# Reports share most of their sentences.
+@lru_cache(maxsize=1 << 14)
+def _statement(label: Labeler, lower: str, also: str) -> Statement:
+    """What a lower-case text says; its words may be those of another spelling too."""
+    labels = {name: state for name, state in label(lower).items() if state != "blank" and name != "No Finding"}
+    words = _WORD.findall(f"{lower} {also or _CURVED.sub('', lower)}")
+    named = _sides(lower)
+    return Statement(
+        labels,
+        named or (frozenset({"left", "right"}) if _PAIRED.search(lower) else frozenset()),
+        named,
+        frozenset(map(_stem, (word for word in words if word not in _COMMON))),
+        frozenset(map(_stem, words)),
+        _NEGATED.match(lower) is not None,
+        _NORMAL.search(lower) is not None,
+        _HEDGED.search(lower) is not None,
+    )
 
 
 def _enough(own: Statement, other: Statement) -> bool:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Literal
 
 from rarrg.extract.comparison import compares, speaks_of_change, without_change
@@ -109,6 +110,7 @@ def _moves(phrase: str) -> bool:
     return compares(phrase) or speaks_of_change(phrase)
 
 
+@lru_cache(maxsize=1 << 14)
 def _present(phrase: str) -> tuple[str, ...]:
     """The phrases that are left of one that compares, none of which does."""
     read = tuple(each for each in extract_phrases(phrase) if not _moves(each))
