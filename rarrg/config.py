@@ -9,12 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
-from rarrg.errors import RarrgError
-
-
-def _require(holds: bool, key: str, wanted: str, value: object) -> None:
-    if not holds:
-        raise RarrgError(f"{key}: must be {wanted}, got {value!r}")
+from rarrg.errors import RarrgError, require
 
 
 @dataclass
@@ -49,12 +44,12 @@ class DataConfig:
     train_splits: list[Literal["train", "extra"]] = field(default_factory=lambda: ["train"])
 
     def __post_init__(self) -> None:
-        _require(self.phantom_studies >= 10, "data.phantom_studies", "at least 10", self.phantom_studies)
-        _require(0 <= self.max_bad_images <= 1, "data.max_bad_images", "between 0 and 1", self.max_bad_images)
-        _require(self.batch_size >= 1, "data.batch_size", "at least 1", self.batch_size)
-        _require(self.num_workers >= 0, "data.num_workers", "at least 0", self.num_workers)
-        _require(self.balance >= 0, "data.balance", "at least 0", self.balance)
-        _require(bool(self.train_splits), "data.train_splits", "a non-empty list", self.train_splits)
+        require(self.phantom_studies >= 10, "data.phantom_studies", "at least 10", self.phantom_studies)
+        require(0 <= self.max_bad_images <= 1, "data.max_bad_images", "between 0 and 1", self.max_bad_images)
+        require(self.batch_size >= 1, "data.batch_size", "at least 1", self.batch_size)
+        require(self.num_workers >= 0, "data.num_workers", "at least 0", self.num_workers)
+        require(self.balance >= 0, "data.balance", "at least 0", self.balance)
+        require(bool(self.train_splits), "data.train_splits", "a non-empty list", self.train_splits)
         if self.source != "phantom" and not self.root:
             raise RarrgError(f"data.root: name the folder of the {self.source} data set (--data.root DIR)")
 
@@ -77,12 +72,12 @@ class EncoderConfig:
     stages: list[int] | None = None
 
     def __post_init__(self) -> None:
-        _require(bool(self.spec), "vision.encoders[].spec", "an encoder's name", self.spec)
-        _require(self.size is None or self.size >= 16, "vision.encoders[].size", "at least 16", self.size)
+        require(bool(self.spec), "vision.encoders[].spec", "an encoder's name", self.spec)
+        require(self.size is None or self.size >= 16, "vision.encoders[].size", "at least 16", self.size)
         rising = self.stages is None or (
             bool(self.stages) and min(self.stages) >= 0 and self.stages == sorted(set(self.stages))
         )
-        _require(rising, "vision.encoders[].stages", "rising numbers from 0, as [3, 4], or null", self.stages)
+        require(rising, "vision.encoders[].stages", "rising numbers from 0, as [3, 4], or null", self.stages)
 
 
 def _paper_encoders() -> list[EncoderConfig]:
@@ -103,7 +98,7 @@ class VisionConfig:
     encoders: list[EncoderConfig] = field(default_factory=_paper_encoders)
 
     def __post_init__(self) -> None:
-        _require(bool(self.encoders), "vision.encoders", "a non-empty list", self.encoders)
+        require(bool(self.encoders), "vision.encoders", "a non-empty list", self.encoders)
 
 
 @dataclass
@@ -154,10 +149,10 @@ class RetrieverConfig:
 
     def __post_init__(self) -> None:
         for name in ("queries", "layers", "dim", "heads", "feedforward", "members"):
-            _require(getattr(self, name) >= 1, f"retriever.{name}", "at least 1", getattr(self, name))
-        _require(0 <= self.dropout < 1, "retriever.dropout", "in [0, 1)", self.dropout)
-        _require(self.members == 1 or self.anchors, "retriever.members", "1 without retriever.anchors", self.members)
-        _require(self.dim % self.heads == 0, "retriever.dim", f"a multiple of retriever.heads ({self.heads})", self.dim)
+            require(getattr(self, name) >= 1, f"retriever.{name}", "at least 1", getattr(self, name))
+        require(0 <= self.dropout < 1, "retriever.dropout", "in [0, 1)", self.dropout)
+        require(self.members == 1 or self.anchors, "retriever.members", "1 without retriever.anchors", self.members)
+        require(self.dim % self.heads == 0, "retriever.dim", f"a multiple of retriever.heads ({self.heads})", self.dim)
 
 
 @dataclass
@@ -192,10 +187,10 @@ class LossConfig:
 
     def __post_init__(self) -> None:
         for name in ("match_probability", "selection", "similarity", "contrastive", "background"):
-            _require(getattr(self, name) >= 0, f"loss.{name}", "at least 0", getattr(self, name))
+            require(getattr(self, name) >= 0, f"loss.{name}", "at least 0", getattr(self, name))
         for name in ("temperature", "target_temperature"):
-            _require(getattr(self, name) > 0, f"loss.{name}", "above 0", getattr(self, name))
-        _require(self.positives is None or self.positives > 0, "loss.positives", "above 0", self.positives)
+            require(getattr(self, name) > 0, f"loss.{name}", "above 0", getattr(self, name))
+        require(self.positives is None or self.positives > 0, "loss.positives", "above 0", self.positives)
 
 
 @dataclass
@@ -215,10 +210,10 @@ class OptimConfig:
     clip: float = 1.0
 
     def __post_init__(self) -> None:
-        _require(self.learning_rate > 0, "optim.learning_rate", "above 0", self.learning_rate)
-        _require(self.weight_decay >= 0, "optim.weight_decay", "at least 0", self.weight_decay)
-        _require(self.warmup_steps >= 0, "optim.warmup_steps", "at least 0", self.warmup_steps)
-        _require(self.clip > 0, "optim.clip", "above 0", self.clip)
+        require(self.learning_rate > 0, "optim.learning_rate", "above 0", self.learning_rate)
+        require(self.weight_decay >= 0, "optim.weight_decay", "at least 0", self.weight_decay)
+        require(self.warmup_steps >= 0, "optim.warmup_steps", "at least 0", self.warmup_steps)
+        require(self.clip > 0, "optim.clip", "above 0", self.clip)
 
 
 @dataclass
@@ -243,9 +238,9 @@ class TrainerConfig:
 
     def __post_init__(self) -> None:
         for name in ("epochs", "checkpoint_every"):
-            _require(getattr(self, name) >= 1, f"trainer.{name}", "at least 1", getattr(self, name))
+            require(getattr(self, name) >= 1, f"trainer.{name}", "at least 1", getattr(self, name))
         limit = self.limit_batches
-        _require(limit is None or limit >= 1, "trainer.limit_batches", "at least 1 or null", limit)
+        require(limit is None or limit >= 1, "trainer.limit_batches", "at least 1 or null", limit)
 
 
 @dataclass
@@ -280,7 +275,7 @@ class LogConfig:
     log_phrases: bool = False
 
     def __post_init__(self) -> None:
-        _require(self.every >= 1, "log.every", "at least 1", self.every)
+        require(self.every >= 1, "log.every", "at least 1", self.every)
 
 
 @dataclass
@@ -321,5 +316,5 @@ class TrainConfig:
     log: LogConfig = field(default_factory=LogConfig)
 
     def __post_init__(self) -> None:
-        _require(self.seed >= 0, "seed", "at least 0", self.seed)
-        _require(self.threshold is None or 0 < self.threshold < 1, "threshold", "in (0, 1) or null", self.threshold)
+        require(self.seed >= 0, "seed", "at least 0", self.seed)
+        require(self.threshold is None or 0 < self.threshold < 1, "threshold", "in (0, 1) or null", self.threshold)

@@ -9,3 +9,19 @@ class RarrgError(Exception):
 
 class ImageError(RarrgError):
     """A file that cannot be read as one grey radiograph. The message names the file."""
+
+
+def require(holds: bool, key: str, wanted: str, value: object) -> None:
+    """Check a value that a user set.
+
+    Args:
+        holds: Whether the value is as it must be.
+        key: The key, as the user writes it.
+        wanted: What it must be.
+        value: What it is.
+
+    Raises:
+        RarrgError: ``holds`` is false.
+    """
+    if not holds:
+        raise RarrgError(f"{key}: must be {wanted}, got {value!r}")

@@ -8,15 +8,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
-from rarrg.errors import RarrgError
+from rarrg.errors import require
 
 LOCAL = ("vllm", "transformers")
 """Backends that run in this process and send nothing anywhere."""
-
-
-def _require(holds: bool, key: str, wanted: str, value: object) -> None:
-    if not holds:
-        raise RarrgError(f"{key}: must be {wanted}, got {value!r}")
 
 
 @dataclass
@@ -35,7 +30,7 @@ class RadGraphConfig:
     processes: int = 1
 
     def __post_init__(self) -> None:
-        _require(self.processes >= 1, "extract.radgraph.processes", "at least 1", self.processes)
+        require(self.processes >= 1, "extract.radgraph.processes", "at least 1", self.processes)
 
 
 @dataclass
@@ -80,12 +75,12 @@ class LLMConfig:
     cache: str | None = None
 
     def __post_init__(self) -> None:
-        _require(bool(self.model), "extract.llm.model", "a model's name", self.model)
-        _require(self.temperature >= 0, "extract.llm.temperature", "at least 0", self.temperature)
-        _require(0 < self.top_p <= 1, "extract.llm.top_p", "above 0 and at most 1", self.top_p)
+        require(bool(self.model), "extract.llm.model", "a model's name", self.model)
+        require(self.temperature >= 0, "extract.llm.temperature", "at least 0", self.temperature)
+        require(0 < self.top_p <= 1, "extract.llm.top_p", "above 0 and at most 1", self.top_p)
         for key in ("max_tokens", "concurrency", "attempts", "context", "tensor_parallel"):
-            _require(getattr(self, key) >= 1, f"extract.llm.{key}", "at least 1", getattr(self, key))
-        _require(self.timeout > 0, "extract.llm.timeout", "above 0", self.timeout)
+            require(getattr(self, key) >= 1, f"extract.llm.{key}", "at least 1", getattr(self, key))
+        require(self.timeout > 0, "extract.llm.timeout", "above 0", self.timeout)
 
 
 @dataclass
