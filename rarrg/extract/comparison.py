@@ -41,7 +41,7 @@ COMPARISON_TERMS: tuple[str, ...] = (
 )
 
 _TERM = re.compile(rf"\b(?:{'|'.join(COMPARISON_TERMS)})\b")
-_QUANTITY = (
+QUANTITY = (
     r"(?:markings?|volumes?|diameters?|dimensions?|kyphosis|kyphotic|lordosis|curvature|density|densities|"
     r"mineralization|vascularity|vasculature|tortuosity|attenuation|lucency|lucencies|airspace(?! (?:disease"
     r"|opacit|consolid|infiltrat))|clear space|spaces?|"
@@ -55,7 +55,7 @@ _DESCRIPTION = (
     r"|discogenic)"
 )
 _NOT_COMPARING = re.compile(
-    rf"\b(?:increased|decreased)(?: [\w/-]+){{0,5}}? {_QUANTITY}\b"
+    rf"\b(?:increased|decreased)(?: [\w/-]+){{0,5}}? {QUANTITY}\b"
     rf"|\b{_DESCRIPTION}(?: (?:disc|disk|endplate|joint|spine|type|bony|calcific))* change\b"
     r"|\bworse (?:than(?: on| in)?(?: the)? (?:left|right)|(?:on|in|at|within|towards?) the)\b"
     r"|\b(?:prior|previous) (?!(?:[\w-]+ ){0,3}?(?:stud|exam|radiograph|film|imag|chest|ct\b|scan|report|x-ray))"
@@ -229,7 +229,7 @@ _OF_A_STUDY = re.compile(
 )
 _CREASED = re.compile(
     rf"\b(?:diffusely )?{_GRADE}"
-    r"(?:in|de)creased (?!(?:[\w/-]+ ){0,5}?" + _QUANTITY + r"\b)(?:in size |size of (?:the )?)?"
+    r"(?:in|de)creased (?!(?:[\w/-]+ ){0,5}?" + QUANTITY + r"\b)(?:in size |size of (?:the )?)?"
 )
 _HISTORY = re.compile(
     r"\b(?:prior|previous) (?=(?:\w+ )?(?:granulomatous|granuloma|histoplasm|infect|inflamm|fracture"
@@ -287,7 +287,7 @@ def to_present(clause: str) -> str:
 def _keep_quantity(change: re.Match[str]) -> str:
     """``the markings are increased`` describes; ``have increased`` compares, and so does ``the mass is increased``."""
     stands = re.match(r" *(?:is|are|was|were) (?:\w+ly )?(?:increased|decreased|diminished)$", change[0])
-    return change[0] if stands and re.search(rf"\b{_QUANTITY}$", change.string[: change.start()].rstrip()) else ""
+    return change[0] if stands and re.search(rf"\b{QUANTITY}$", change.string[: change.start()].rstrip()) else ""
 
 
 def _articles(text: str) -> str:

@@ -8,36 +8,23 @@ as a whole, in which every word may stand for something else.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Literal
 
+from rarrg.extract.cues import HEDGE, SENTENCE_END, Labeler, covered_sides, named_sides
 from rarrg.extract.rules import extract_phrases
-
-Labeler = Callable[[str], Mapping[str, str]]
-"""Text to the state of each observation: ``positive``, ``negative``, ``uncertain`` or ``blank``."""
 
 Fault = Literal["mark", "unsupported", "negation", "certainty"]
 
-_SENTENCE = re.compile(r"(?<=[.!?;])\s+(?=\S)")
 _MARK = re.compile(r"_{2,}|\bx{3,}\b|¤")
 _NEGATED = re.compile(r"^(?:no|without|absence of|absent)\b")
 _DENIES = re.compile(r"\b(?:no|not|nor|without|absen(?:t|ce)|never|free of|negative for|clear of|resolved)\b")
 _GONE = re.compile(r"\b(?:removed|removal of|extubated|extubation|no longer)\b")
 _NORMAL = re.compile(r"\b(?:normal|clear|unremarkable|intact|midline)\b")
-_HEDGED = re.compile(
-    r"\b(?:possibl[ey]|probabl[ey]|maybe|likely|may|might|could|suspect\w*|questionable|suggest\w*|versus|vs|cannot)\b"
-)
+_HEDGED = re.compile(rf"\b(?:{HEDGE})\b")
 _REFERS = re.compile(r"^(?:this|these|it|they|which|associated)\b")
-_LEFT = re.compile(r"\b(?:left|l[ul]l|lingula\w*)\b")
-_RIGHT = re.compile(r"\b(?:right|r[uml]l|middle lobe)\b")
-_BOTH = re.compile(r"\b(?:bilateral(?:ly)?|both|bi(?:basilar|basal|apical|hilar|lateral))\b")
-# A plural of a paired organ speaks of both sides where no side is named, though a phrase that has it claims neither.
-_PAIRED = re.compile(
-    r"\b(?:bases|apices|hila|lungs|angles|effusions|(?:hemi)?diaphragms|hemithoraces|lobes|opacities|bronchi|clavicles"
-    r"|shoulders|ribs|pneumothoraces|densities|infiltrates|consolidations|nodules|granulomas)\b"
-)
 _CURVED = re.compile(r"\b(?:dextro|levo)-?")
 _WORD = re.compile(r"[a-z]{3,}")
 _STEM = 5
@@ -114,7 +101,7 @@ class Evidence:
         if _MARK.search(phrase):
             return "mark"
         own = self._statement(phrase, phrase)
-        claimed = _sides(phrase)
+        claimed = named_sides(phrase)
         found = self._observed(own, claimed) if own.labels else self._worded(own, claimed, self._statements)
         if found is None:
             return None
@@ -174,7 +161,7 @@ class Evidence:
 
     def _sentences(self) -> Iterator[Statement]:
         before: frozenset[str] = frozenset()
-        for sentence in _SENTENCE.split(self._findings):
+        for sentence in SENTENCE_END.split(self._findings):
             lower = sentence.lower()
             said = self._statement(sentence, _CURVED.sub("", lower))
             # "An opacity at the right base. This may be atelectasis." names the side once.
@@ -201,11 +188,10 @@ def _statement(label: Labeler, lower: str, also: str) -> Statement:
     """What a lower-case text says; its words may be those of another spelling too."""
     labels = {name: state for name, state in label(lower).items() if state != "blank" and name != "No Finding"}
     words = _WORD.findall(f"{lower} {also or _CURVED.sub('', lower)}")
-    named = _sides(lower)
     return Statement(
         labels,
-        named or (frozenset({"left", "right"}) if _PAIRED.search(lower) else frozenset()),
-        named,
+        covered_sides(lower),
+        named_sides(lower),
         frozenset(map(_stem, (word for word in words if word not in _COMMON))),
         frozenset(map(_stem, words)),
         _NEGATED.match(lower) is not None,
@@ -220,13 +206,6 @@ def _enough(own: Statement, other: Statement) -> bool:
         return 2 * len(own.stems & other.stems) > len(own.stems)
     # Of a phrase such as "clear lungs" every word counts, there being no other, and one clear side is not enough.
     return own.words <= other.words and other.named <= own.named
-
-
-def _sides(text: str) -> frozenset[str]:
-    """The sides that a lower-case text names."""
-    if _BOTH.search(text):
-        return frozenset({"left", "right"})
-    return frozenset(side for side, named in (("left", _LEFT), ("right", _RIGHT)) if named.search(text))
 
 
 def _stem(word: str) -> str:

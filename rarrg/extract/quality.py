@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from rarrg.extract.comparison import compares, speaks_of_change
-from rarrg.extract.evidence import Labeler
+from rarrg.extract.cues import Labeler
 from rarrg.extract.refine import REASONS, Refined
 
 

@@ -13,7 +13,8 @@ from functools import lru_cache
 from typing import Literal
 
 from rarrg.extract.comparison import compares, speaks_of_change, without_change
-from rarrg.extract.evidence import Evidence, Fault, Labeler
+from rarrg.extract.cues import Labeler
+from rarrg.extract.evidence import Evidence, Fault
 from rarrg.extract.rules import extract_phrases
 
 Reason = Literal["comparison"] | Fault

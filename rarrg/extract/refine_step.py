@@ -6,18 +6,24 @@ second call.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
+from functools import partial
+from itertools import islice
 from pathlib import Path
+from typing import Any
+
+from joblib import Parallel, delayed
 
 from rarrg.artifacts import atomic_write, jsonl_line
 from rarrg.errors import RarrgError
-from rarrg.extract.evidence import Labeler
+from rarrg.extract.cues import Labeler
 from rarrg.extract.folder import DISAGREEMENTS, GRAPH_STEP, KEPT_STEP, REFINE_STEP, REMOVED, REPLIES, read_failures
 from rarrg.extract.key_phrases import KEY_PHRASES
 from rarrg.extract.prompt import KeyPhrasePrompt
 from rarrg.extract.quality import Quality
-from rarrg.extract.refine import refine
+from rarrg.extract.refine import Refined, refine
 from rarrg.extract.reports import ReportText
 from rarrg.extract.rules import VERSION as RULES_VERSION
 from rarrg.extract.rules import extract_phrases
@@ -29,6 +35,10 @@ from rarrg.llm.chat import Backend, Request, Sampling
 EXTRACTOR = "llm"
 VERSION = 1
 """Version of what is kept of a reply; raised with every change that can change a phrase."""
+
+_BLOCK = 256
+_WORTH_PROCESSES = 5000  # reports; the others take less time than processes take to start
+_Block = list[tuple[Item, Row]]
 
 
 def read_structure(
@@ -153,9 +163,15 @@ def write_key_phrases(
     Returns:
         What became of the phrases, and the reports that ended without any.
     """
-    quality = Quality()
-    empty: list[Failure] = []
+    quality, empty = Quality(), list[Failure]()
     paths = [folder / name for name in (KEY_PHRASES, REMOVED, DISAGREEMENTS)]
+    provenance = {
+        "extractor": EXTRACTOR,
+        "version": VERSION,
+        "asked_with": asked_with,
+        "structure": "rules" if rules else "radgraph",
+        "keep_unsupported": keep_unsupported,
+    }
     with (
         Rows([folder / REPLIES], _key) as rows,
         atomic_write(paths[0]) as phrases_path,
@@ -165,30 +181,69 @@ def write_key_phrases(
         removed_path.open("w", encoding="utf-8") as removed_file,
         disagreements_path.open("w", encoding="utf-8") as disagreements_file,
     ):
-        for item, row in in_order(items, rows):
-            if row is None:
-                continue
-            study = {"study_id": item.report.study_id}
-            structure = structure_of(item, rules)
-            refined = refine(row["key_phrase"], item.report.findings, structure, label, keep_unsupported)
-            provenance = {
-                "extractor": EXTRACTOR,
-                "version": VERSION,
-                "text_sha256": item.report.sha256,
-                "asked_with": asked_with,
-                "structure": "rules" if rules else "radgraph",
-                "keep_unsupported": keep_unsupported,
-            }
-            phrases_file.write(jsonl_line({**study, "key_phrases": list(refined.phrases), "provenance": provenance}))
-            for removed in refined.removed:
-                removed_file.write(jsonl_line({**study, **asdict(removed)}))
-            for phrase in refined.unsupported:
-                removed_file.write(jsonl_line({**study, "phrase": phrase, "reason": "unsupported", "became": [phrase]}))
-            for disagreement in quality.add(row["key_phrase"], refined, item.report.findings, label):
-                disagreements_file.write(jsonl_line({**study, **disagreement}))
-            if not refined.phrases:
-                empty.append(Failure(item.report.study_id, item.report.sha256, KEPT_STEP, "no phrase was left"))
+        judge = partial(_judge, rules=rules, label=label, keep_unsupported=keep_unsupported)
+        for block, judged in _in_processes(judge, _replied(items, rows), len(rows)):
+            quality = Quality.sum([quality.as_dict(), judged.quality.as_dict()])
+            for (item, _), refined, disagreements in zip(block, judged.refined, judged.disagreements, strict=True):
+                study = {"study_id": item.report.study_id}
+                made_by = {**provenance, "text_sha256": item.report.sha256}
+                phrases_file.write(jsonl_line({**study, "key_phrases": list(refined.phrases), "provenance": made_by}))
+                for removed in refined.removed:
+                    removed_file.write(jsonl_line({**study, **asdict(removed)}))
+                for phrase in refined.unsupported:
+                    kept = {"phrase": phrase, "reason": "unsupported", "became": [phrase]}
+                    removed_file.write(jsonl_line({**study, **kept}))
+                for disagreement in disagreements:
+                    disagreements_file.write(jsonl_line({**study, **disagreement}))
+                if not refined.phrases:
+                    empty.append(Failure(item.report.study_id, item.report.sha256, KEPT_STEP, "no phrase was left"))
     return quality, empty
+
+
+@dataclass(frozen=True)
+class _Judged:
+    """What stays of the replies of a block of reports."""
+
+    refined: list[Refined]
+    disagreements: list[list[dict[str, Any]]]
+    quality: Quality
+
+
+def _replied(items: Items, rows: Rows) -> Iterator[list[tuple[Item, Row]]]:
+    """Reports with their replies, in blocks."""
+    replied = ((item, row) for item, row in in_order(items, rows) if row is not None)
+    while block := list(islice(replied, _BLOCK)):
+        yield block
+
+
+def _judge(block: _Block, rules: bool, label: Labeler, keep_unsupported: bool) -> _Judged:
+    quality = Quality()
+    judged = _Judged([], [], quality)
+    for item, row in block:
+        said, findings = row["key_phrase"], item.report.findings
+        refined = refine(said, findings, structure_of(item, rules), label, keep_unsupported)
+        judged.refined.append(refined)
+        judged.disagreements.append(quality.add(said, refined, findings, label))
+    return judged
+
+
+def _in_processes(
+    judge: Callable[[_Block], _Judged], blocks: Iterable[_Block], reports: int
+) -> Iterator[tuple[_Block, _Judged]]:
+    """Judge each block, on all cores where that is worth their start; in the order of the blocks."""
+    if reports < _WORTH_PROCESSES:
+        yield from ((block, judge(block)) for block in blocks)
+        return
+    waiting: deque[_Block] = deque()
+
+    def drawn() -> Iterator[_Block]:
+        for block in blocks:
+            waiting.append(block)
+            yield block
+
+    pool = Parallel(n_jobs=-1, return_as="generator", pre_dispatch="2*n_jobs", batch_size=1)
+    for judged in pool(delayed(judge)(block) for block in drawn()):
+        yield waiting.popleft(), judged
 
 
 def _row(item: Item, answer: Answer, prompt: KeyPhrasePrompt, sampling: Sampling) -> Row:

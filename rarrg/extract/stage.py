@@ -5,7 +5,7 @@ checksum of all that its row depends on; equal reports have equal keys and are w
 ``<name>.partial`` and flushed one by one, so that a killed run loses what was under way and nothing else. When all is
 done the rows are written in the order of the reports, in one step, and the partial file goes; rows that nobody asked
 for this time, as those beyond a limit or of another model, move to ``<name>.spare``, where they are found again.
-Memory holds the keys (32 bytes a report), not the rows.
+Memory holds the keys (16 bytes a report), not the rows.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from rarrg.extract.reports import ReportText
 
 Row = dict[str, Any]
 KEY_LENGTH = 32
+_KEY = f"S{KEY_LENGTH // 2}"  # in memory a key is its bytes
 _BLOCK = 1024
 _TAIL = 1 << 16
 
@@ -109,7 +110,7 @@ class Shard:
 
 
 class Rows:
-    """Rows of JSONL files by key. They stay on disk; memory has 40 bytes for each."""
+    """Rows of JSONL files by key. They stay on disk; memory has 24 bytes for each."""
 
     def __init__(self, paths: Sequence[Path], key: Callable[[Row], str | None]) -> None:
         """Index the files that exist.
@@ -132,7 +133,7 @@ class Rows:
                     keys += found
                     places.append(offset << 8 | number)
                 offset += len(line)
-        unsorted = np.frombuffer(bytes(keys), dtype=f"S{KEY_LENGTH}")
+        unsorted = np.frombuffer(keys, dtype=_KEY)
         order = np.argsort(unsorted, kind="stable")
         self._keys, self._places = unsorted[order], np.frombuffer(places, dtype=np.int64)[order]
 
@@ -144,7 +145,7 @@ class Rows:
                 return None
             if len(found) != KEY_LENGTH:
                 raise ValueError(f"key {found!r}")
-            return found.encode("ascii")
+            return bytes.fromhex(found)
         except RarrgError as error:
             raise RarrgError(f"{where}: {error}") from error
         except (ValueError, KeyError, TypeError, AttributeError) as error:
@@ -168,7 +169,7 @@ class Rows:
 
     def get(self, keys: Sequence[str]) -> list[Row | None]:
         """The row of each key, None where there is none."""
-        found = self._find(np.array(keys, dtype=f"S{KEY_LENGTH}"))
+        found = self._find(np.array([bytes.fromhex(key) for key in keys], dtype=_KEY))
         return [None if place < 0 else self._read(place) for place in found.tolist()]
 
     def others(self, keys: np.ndarray) -> Iterator[Row]:
@@ -271,7 +272,7 @@ def add_rows(step: str, items: Items, path: Path, key: Callable[[Row], str | Non
 
 def _keys(items: Items) -> tuple[np.ndarray, np.ndarray]:
     """Key of each item, and which items are the first with their key."""
-    keys = np.fromiter((item.key.encode("ascii") for item in items()), dtype=f"S{KEY_LENGTH}")
+    keys = np.fromiter((bytes.fromhex(item.key) for item in items()), dtype=_KEY)
     first = np.zeros(len(keys), dtype=bool)
     first[np.unique(keys, return_index=True)[1]] = True
     return keys, first

@@ -72,9 +72,9 @@ class EndpointPolicy:
             parts = urlsplit(url)
             host, port = parts.hostname, parts.port
         except ValueError as error:
-            raise LLMError(f"extract.llm.base_url: is no URL ({error})") from error
+            raise LLMError(f"llm.base_url: is no URL ({error})") from error
         if parts.scheme not in ("http", "https") or not host:
-            raise LLMError("extract.llm.base_url: is no URL of a server; write it as http://127.0.0.1:8000/v1")
+            raise LLMError("llm.base_url: is no URL of a server; write it as http://127.0.0.1:8000/v1")
         try:
             self.addresses(host, port or (443 if parts.scheme == "https" else 80))
         except OSError as error:

@@ -6,19 +6,20 @@ import asyncio
 import os
 import threading
 import time
-from collections.abc import Coroutine, Iterable, Iterator
+from collections.abc import Callable, Coroutine, Iterable, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager
 from itertools import cycle
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 from rarrg.errors import RarrgError
-from rarrg.extract_config import LLMConfig
 from rarrg.llm.chat import Completion, FinishReason, LLMError, Request
 from rarrg.llm.endpoints import EndpointPolicy
 from rarrg.llm.response_format import MODES, refused, response_format
 from rarrg.llm.server_errors import Refusal, Secret, refusal_of
+from rarrg.llm_config import LLMConfig
 
 if TYPE_CHECKING:
     import httpx2
@@ -44,6 +45,7 @@ class OpenAIServer:
         config: Server, model, key, concurrency and time-out.
         policy: Which hosts may get text.
         retries: Further tries of a request whose failure may pass; with 6, a server may be away for 20 seconds.
+        hear: Gets each piece of a reply as it is written; an empty text begins a reply. For one request at a time.
 
     Attributes:
         model: The model's name.
@@ -53,17 +55,19 @@ class OpenAIServer:
         RarrgError: ``base_url`` is missing, or the package ``openai``.
     """
 
-    def __init__(self, config: LLMConfig, policy: EndpointPolicy, retries: int = 6) -> None:
+    def __init__(
+        self, config: LLMConfig, policy: EndpointPolicy, retries: int = 6, hear: Callable[[str], None] | None = None
+    ) -> None:
         try:
             import openai  # noqa: F401 - to say so before anything is asked
         except ImportError as error:
             raise RarrgError(f"{config.model}: backend openai needs a package; pip install 'rarrg[llm]'") from error
 
         if not config.base_url:
-            raise RarrgError("extract.llm.base_url: name the server, as http://127.0.0.1:8000/v1")
+            raise RarrgError("llm.base_url: name the server, as http://127.0.0.1:8000/v1")
         policy.check(config.base_url)
         self.model = config.model
-        self._config, self._policy, self._retries = config, policy, retries
+        self._config, self._policy, self._retries, self._hear = config, policy, retries, hear
         self._secret = Secret(config.api_key_env, os.environ.get(config.api_key_env, ""))
         self._mode = 0  # place in MODES
         self._mode_works = False
@@ -122,7 +126,7 @@ class OpenAIServer:
     def _clients(self) -> list[AsyncOpenAI]:
         """Clients with a pool of connections each: a pool looks through all its connections at every request."""
         import httpx2
-        from openai import AsyncOpenAI
+        from openai import AsyncOpenAI, DefaultAioHttpClient
 
         slots = self._config.concurrency
         limits = httpx2.Limits(max_connections=slots, max_keepalive_connections=slots)
@@ -130,7 +134,9 @@ class OpenAIServer:
 
         def http_client() -> httpx2.AsyncClient:
             if not self._policy.credentialed:
-                return httpx2.AsyncClient(verify=certificates, limits=limits, follow_redirects=True)
+                # With aiohttp below it, a request takes 40 % less of the processor, but it takes no user beside a key.
+                kind = httpx2.AsyncClient if urlsplit(self._config.base_url).username else DefaultAioHttpClient
+                return kind(verify=certificates, limits=limits, follow_redirects=True)
             from rarrg.llm.guarded_transport import GuardedTransport
 
             # A proxy would be handed the text; trust_env=False leaves the environment's proxies alone.
@@ -157,14 +163,20 @@ class OpenAIServer:
         while True:
             mode = self._mode
             try:
-                # The typed call builds pydantic models of request and response, which halves the requests a second.
-                response = await client.post(
-                    "/chat/completions", cast_to=httpx2.Response, body=self._body(request, mode)
-                )
+                result: Completion | Refusal
+                if self._hear is not None:
+                    result = await self._streamed(client, request, mode, self._hear)
+                else:
+                    # The typed call builds pydantic models of request and response, which halves the requests a second.
+                    response = await client.post(
+                        "/chat/completions", cast_to=httpx2.Response, body=self._body(request, mode)
+                    )
+                    result = self._completion(response, time.perf_counter() - started)
             except (OpenAIError, LLMError) as error:
                 refusal = refusal_of(error, self._config, self._secret)
+            except httpx2.HTTPError as error:  # in the middle of a stream
+                refusal = Refusal.of(f"the reply broke off ({error})", self._config)
             else:
-                result = self._completion(response, time.perf_counter() - started)
                 if isinstance(result, Completion):
                     self._mode_works = True
                 return request, result
@@ -173,6 +185,26 @@ class OpenAIServer:
             if not unknown_mode or self._mode_works:
                 return request, refusal
             self._mode = max(self._mode, mode + 1)
+
+    async def _streamed(
+        self, client: AsyncOpenAI, request: Request, mode: int, hear: Callable[[str], None]
+    ) -> Completion:
+        started = time.perf_counter()
+        stream = await client.chat.completions.create(
+            **self._body(request, mode), stream=True, stream_options={"include_usage": True}
+        )
+        hear("")
+        text, finish, model, read, written = "", None, self.model, 0, 0
+        async for chunk in stream:
+            model = chunk.model or model
+            if chunk.usage is not None:
+                read, written = chunk.usage.prompt_tokens, chunk.usage.completion_tokens
+            for choice in chunk.choices[:1]:
+                piece = choice.delta.content or ""
+                text, finish = text + piece, choice.finish_reason or finish
+                if piece:
+                    hear(piece)
+        return Completion(text, _FINISH.get(finish or "", "other"), read, written, time.perf_counter() - started, model)
 
     def _body(self, request: Request, mode: int) -> dict[str, Any]:
         return {
@@ -201,7 +233,7 @@ class OpenAIServer:
             )
         except (ValueError, KeyError, IndexError, TypeError, AttributeError):
             return Refusal.of(
-                "its answer is no chat completion; check extract.llm.base_url, which usually ends in /v1", self._config
+                "its answer is no chat completion; check llm.base_url, which usually ends in /v1", self._config
             )
 
     def _count(self, result: Completion | Refusal) -> None:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
-from rarrg.extract_config import LLMConfig
 from rarrg.llm.chat import LLMError
+from rarrg.llm_config import LLMConfig
 
 _SHOWN = 300  # characters of a server's own message
 
@@ -61,19 +62,20 @@ class Refusal:
 
 def refusal_of(error: Exception, config: LLMConfig, secret: Secret) -> Refusal:
     """Put an error of the ``openai`` package, or of the policy, into words."""
+    from aiohttp import ClientConnectionError
     from openai import APIConnectionError, APIStatusError, APITimeoutError
 
     detail = _one_line(secret.hidden_in(_said(error)))
     if isinstance(error, LLMError):
         return Refusal(str(error), for_good=True)
-    if isinstance(error, APITimeoutError):
-        return Refusal.of(
-            f"no answer in {config.timeout:g} s; raise extract.llm.timeout or lower extract.llm.concurrency", config
-        )
+    # openai's aiohttp adapter calls every lost connection a time-out; a real one has a TimeoutError at its root.
+    lost = any(
+        isinstance(cause, ClientConnectionError) and not isinstance(cause, TimeoutError) for cause in _causes(error)
+    )
+    if isinstance(error, APITimeoutError) and not lost:
+        return Refusal.of(f"no answer in {config.timeout:g} s; raise llm.timeout or lower llm.concurrency", config)
     if isinstance(error, APIConnectionError):
-        return Refusal.of(
-            f"cannot be reached ({detail}); start the server or check extract.llm.base_url", config, for_all=True
-        )
+        return Refusal.of(f"cannot be reached ({detail}); start the server or check llm.base_url", config, for_all=True)
     if not isinstance(error, APIStatusError):
         return Refusal.of(f"request failed ({detail})", config)
     status = error.status_code
@@ -82,9 +84,9 @@ def refusal_of(error: Exception, config: LLMConfig, secret: Secret) -> Refusal:
     elif status == 403:
         fault = f"does not allow this with the key in {secret.name}"
     elif status == 404:
-        fault = "knows no such model or path; check extract.llm.model, and extract.llm.base_url, which ends in /v1"
+        fault = "knows no such model or path; check llm.model, and llm.base_url, which ends in /v1"
     elif status == 429:
-        fault = "too many requests, or no credit left; lower extract.llm.concurrency"
+        fault = "too many requests, or no credit left; lower llm.concurrency"
     else:
         fault = "answered with an error"
     return Refusal.of(f"{fault} ({status}: {detail})", config, status, detail, for_all=status in (401, 403, 404))
@@ -104,7 +106,13 @@ def _said(error: Exception) -> str:
             return str(part["message"])
     if isinstance(body, str) and body:
         return body
-    return str(error.__cause__ or error)
+    return str(list(_causes(error))[-1])
+
+
+def _causes(error: BaseException | None) -> Iterator[BaseException]:
+    while error is not None:
+        yield error
+        error = error.__cause__
 
 
 def _one_line(text: str) -> str:

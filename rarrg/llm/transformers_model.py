@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import json
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +13,9 @@ import torch
 from jinja2 import TemplateError
 
 from rarrg.errors import RarrgError
-from rarrg.extract_config import LLMConfig
 from rarrg.hub import LOAD_ERRORS, first_line, unavailable
 from rarrg.llm.chat import Completion, LLMError, Message, Request, model_name
+from rarrg.llm_config import LLMConfig
 
 # In the place of a user's turn it shows which tokens of a prompt come before that turn; no turn begins with it.
 _PROBE = "\N{REPLACEMENT CHARACTER}"
@@ -33,6 +33,7 @@ class TransformersModel:
 
     Args:
         config: ``model`` is a hub id, a local folder or a ``.gguf`` file.
+        hear: Gets each piece of a reply as it is written; an empty text begins a reply.
 
     Attributes:
         model: The model's name, for one from the hub with its commit, for a local one with a digest of its files.
@@ -41,13 +42,13 @@ class TransformersModel:
         RarrgError: The model or a package cannot be had, or the model has no chat template or no end token.
     """
 
-    def __init__(self, config: LLMConfig) -> None:
+    def __init__(self, config: LLMConfig, hear: Callable[[str], None] | None = None) -> None:
         from transformers import GenerationConfig
 
         try:
             from xgrammar import GrammarCompiler, TokenizerInfo
         except ImportError as error:
-            raise RarrgError("extract.llm.backend=transformers needs xgrammar; pip install 'rarrg[llm]'") from error
+            raise RarrgError("llm.backend=transformers needs xgrammar; pip install 'rarrg[llm]'") from error
 
         self._tokenizer, self._model = _load(config.model)
         commit = getattr(self._model.config, "_commit_hash", None)
@@ -68,6 +69,7 @@ class TransformersModel:
                 self._tokenizer, vocab_size=text_config.vocab_size, stop_token_ids=self._ends
             )
         )
+        self._hear = hear
         self._prefix: list[int] = []
         self._prefix_cache: Any = None
 
@@ -108,6 +110,7 @@ class TransformersModel:
                 past_key_values=self._read(shared),
                 max_new_tokens=longest,
                 logits_processor=[LogitsProcessor(grammar)],  # one serves a single call
+                streamer=None if self._hear is None else self._streamer(self._hear),
                 **draw,
             )
         reply = output[0, len(ids) :].tolist()
@@ -122,6 +125,17 @@ class TransformersModel:
             seconds=time.perf_counter() - start,
             model=self.model,
         )
+
+    def _streamer(self, hear: Callable[[str], None]) -> Any:
+        from transformers import TextStreamer
+
+        class Streamer(TextStreamer):
+            def on_finalized_text(self, text: str, stream_end: bool = False) -> None:
+                if text:
+                    hear(text)
+
+        hear("")
+        return Streamer(self._tokenizer, skip_prompt=True, skip_special_tokens=True, clean_up_tokenization_spaces=False)
 
     def _tokens(self, messages: Sequence[Message]) -> list[int]:
         turns = [{"role": message.role, "content": message.content} for message in messages]
@@ -165,7 +179,7 @@ def _load(name: str) -> tuple[Any, Any]:
     local = path.suffix == ".gguf" or path.is_dir()
     if path.suffix == ".gguf":
         if not path.is_file():
-            raise RarrgError(f"{name}: there is no such file; extract.llm.model names a local .gguf file")
+            raise RarrgError(f"{name}: there is no such file; llm.model names a local .gguf file")
         source, options = str(path.parent), {"gguf_file": path.name}
     elif path.is_dir():
         if not (path / "config.json").is_file():

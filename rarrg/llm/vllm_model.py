@@ -8,8 +8,8 @@ from itertools import islice
 from typing import Any
 
 from rarrg.errors import RarrgError
-from rarrg.extract_config import LLMConfig
 from rarrg.llm.chat import Completion, FinishReason, LLMError, Request, model_name
+from rarrg.llm_config import LLMConfig
 
 # Requests handed over at once: enough to keep the GPUs busy, few enough to hold in memory and to lose at a crash.
 _CHUNK = 1024

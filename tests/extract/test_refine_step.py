@@ -10,6 +10,7 @@ import pytest
 
 from rarrg.artifacts import read_jsonl, write_jsonl
 from rarrg.errors import RarrgError
+from rarrg.extract import refine_step
 from rarrg.extract.folder import DISAGREEMENTS, GRAPH_STEP, REMOVED, REPLIES, write_failures
 from rarrg.extract.key_phrases import KEY_PHRASES, read_key_phrases
 from rarrg.extract.prompt import key_phrase_prompt
@@ -96,6 +97,18 @@ def test_phrases_of_every_study_and_what_did_not_stay(tmp_path):
     ]
     assert (quality.reports, quality.said, quality.kept) == (4, 11, 5)
     assert read_jsonl(tmp_path / DISAGREEMENTS) == []
+
+
+def test_processes_judge_as_one_does(tmp_path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(refine_step, "_BLOCK", 1)
+    written = []
+    for worth, name in ((100, "one"), (0, "several")):
+        monkeypatch.setattr(refine_step, "_WORTH_PROCESSES", worth)
+        failures, quality, empty = run(tmp_path / name, Backend())
+        files = [(tmp_path / name / file).read_text() for file in (KEY_PHRASES, REMOVED, DISAGREEMENTS)]
+        written.append((files, quality, empty, failures))
+    assert written[0] == written[1]
+    assert written[0][1].said > 0
 
 
 def test_replies_carry_their_provenance(tmp_path):

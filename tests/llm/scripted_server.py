@@ -203,6 +203,20 @@ def _chat(text: str, finish_reason: str) -> _Reply:
     return _Reply(200, json.dumps(body).encode())
 
 
+def _streamed(text: str) -> _Reply:
+    """A reply in pieces of seven characters, as server-sent events."""
+    deltas: list[dict[str, Any]] = [{"content": text[start : start + 7]} for start in range(0, len(text), 7)]
+    choices = [[{"index": 0, "delta": delta, "finish_reason": None}] for delta in deltas]
+    choices.append([{"index": 0, "delta": {}, "finish_reason": "stop"}])
+    head = {"id": "chatcmpl-1", "object": "chat.completion.chunk", "created": 1, "model": f"{MODEL}-1"}
+    chunks: list[dict[str, Any]] = [{**head, "choices": choice} for choice in choices]
+    usage = {"prompt_tokens": 7, "completion_tokens": 3, "total_tokens": 10}
+    chunks.append({**head, "choices": [], "usage": usage})
+    lines = [*(json.dumps(chunk) for chunk in chunks), "[DONE]"]
+    body = "".join(f"data: {line}\n\n" for line in lines).encode()
+    return _Reply(200, body, {"Content-Type": "text/event-stream"})
+
+
 def _reply(state: _State, target: str, headers: dict[str, str], body: bytes) -> _Reply | str:
     """The answer to one request, or ``silence`` or ``drop``; writes the log."""
     if target == "/log":
@@ -227,7 +241,7 @@ def _reply(state: _State, target: str, headers: dict[str, str], body: bytes) -> 
         return _error(400, f"response_format of type {wanted['type']} is not supported")
     entry["outcome"] = "answered" if fault is None else fault.kind
     if fault is None:
-        return _chat(right, "stop")
+        return _streamed(right) if chat.get("stream") else _chat(right, "stop")
     if fault.kind in ("silence", "drop"):
         return fault.kind
     if fault.kind == "status":

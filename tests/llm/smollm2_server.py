@@ -15,9 +15,9 @@ import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
-from rarrg.extract_config import LLMConfig
 from rarrg.llm.chat import Backend, LLMError, Message, Request, Sampling
 from rarrg.llm.transformers_model import TransformersModel
+from rarrg.llm_config import LLMConfig
 
 FILE = "SmolLM2-135M-Instruct.Q4_1.gguf"
 

@@ -10,11 +10,11 @@ import httpx2
 import pytest
 
 from rarrg.errors import RarrgError
-from rarrg.extract_config import LLMConfig
 from rarrg.llm.chat import Completion, LLMError, Message, Request, Sampling
 from rarrg.llm.endpoints import EndpointPolicy
 from rarrg.llm.guarded_transport import GuardedTransport
 from rarrg.llm.openai_server import OpenAIServer
+from rarrg.llm_config import LLMConfig
 from tests.llm.scripted_server import Fault, ScriptedServer, scripted_server
 
 HOME = EndpointPolicy(credentialed=True)

@@ -1,21 +1,22 @@
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import json
 import threading
 import time
 import traceback
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
 from rarrg.errors import RarrgError
-from rarrg.extract_config import LLMConfig
 from rarrg.llm.chat import Completion, LLMError, Message, Request, Sampling
 from rarrg.llm.endpoints import EndpointPolicy
 from rarrg.llm.openai_server import OpenAIServer
 from rarrg.llm.response_format import strict_schema
+from rarrg.llm_config import LLMConfig
 from tests.llm.scripted_server import Fault, ScriptedServer, scripted_server
 
 KEY = "sk-very-secret-0123456789"
@@ -35,11 +36,19 @@ def plain() -> Iterator[ScriptedServer]:
         yield server
 
 
-def backend(url: str, retries: int = 0, **config: Any) -> OpenAIServer:
+@pytest.fixture(autouse=True, params=[True, False], ids=["guarded", "open"])
+def credentialed(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Credentialed text goes through a transport of its own."""
+    monkeypatch.setitem(POLICY, "credentialed", request.param)
+
+
+POLICY = {"credentialed": True}
+
+
+def backend(url: str, retries: int = 0, hear: Callable[[str], None] | None = None, **config: Any) -> OpenAIServer:
     given: dict[str, Any] = {"model": "scripted", "api_key_env": "TEST_KEY", "concurrency": 4, "timeout": 5.0}
-    return OpenAIServer(
-        LLMConfig(backend="openai", base_url=url, **{**given, **config}), EndpointPolicy(True), retries=retries
-    )
+    llm = LLMConfig(backend="openai", base_url=url, **{**given, **config})
+    return OpenAIServer(llm, EndpointPolicy(POLICY["credentialed"]), retries, hear)
 
 
 def request(text: str, **sampling: Any) -> Request:
@@ -60,6 +69,18 @@ def results(server: OpenAIServer, given: list[Request]) -> dict[str, Completion 
 
 def client_threads() -> list[threading.Thread]:
     return [thread for thread in threading.enumerate() if thread.name == "rarrg-openai"]
+
+
+def test_a_reply_is_heard_as_it_is_written(plain: ScriptedServer) -> None:
+    heard: list[str] = []
+    ((_, told),) = backend(plain.url, hear=heard.append).complete([request("Small effusion. No pneumothorax.")])
+    ((_, whole),) = backend(plain.url).complete([request("Small effusion. No pneumothorax.")])
+    assert isinstance(told, Completion)
+    assert isinstance(whole, Completion)
+    assert dataclasses.replace(told, seconds=0) == dataclasses.replace(whole, seconds=0)
+    assert heard[0] == ""
+    assert len(heard) > 3
+    assert "".join(heard) == told.text
 
 
 def test_each_request_gets_its_own_reply(plain: ScriptedServer) -> None:
@@ -300,7 +321,7 @@ def test_the_right_key_is_taken_from_the_environment(monkeypatch: pytest.MonkeyP
 def test_a_wrong_model_or_path_ends_the_run_at_once() -> None:
     with scripted_server() as server:
         assert "model other: knows no such model or path" in failure(backend(server.url, model="other"))
-        assert "extract.llm.base_url" in failure(backend(server.url.removesuffix("/v1")))
+        assert "llm.base_url" in failure(backend(server.url.removesuffix("/v1")))
         assert len(server.log()) == 2
 
 
@@ -328,7 +349,8 @@ def test_many_failures_in_a_row_end_the_run() -> None:
         assert len(server.log()) <= 3 + 16 + 4
 
 
-def test_replies_under_way_come_out_before_the_run_ends() -> None:
+def test_replies_under_way_come_out_before_the_run_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(POLICY, "credentialed", True)
     faults = [Fault("redirect", "bad", FOR_EVER, 307, location="http://0.0.0.0:1/")]
     found: list[tuple[Request, Completion | LLMError]] = []
     with scripted_server(faults, delay=0.1) as server, pytest.raises(LLMError, match="--allow-host"):
@@ -339,5 +361,5 @@ def test_replies_under_way_come_out_before_the_run_ends() -> None:
 
 
 def test_a_url_is_needed() -> None:
-    with pytest.raises(RarrgError, match=r"extract\.llm\.base_url"):
+    with pytest.raises(RarrgError, match=r"llm\.base_url"):
         OpenAIServer(LLMConfig(base_url=None), EndpointPolicy(False))

@@ -16,11 +16,11 @@ from transformers import PreTrainedTokenizerFast as Fast
 
 from rarrg.artifacts import weights_digest
 from rarrg.errors import RarrgError
-from rarrg.extract_config import LLMConfig
 from rarrg.llm.backends import open_backend
 from rarrg.llm.chat import Completion, LLMError, Message, Request, Sampling
 from rarrg.llm.endpoints import EndpointPolicy
 from rarrg.llm.transformers_model import TransformersModel
+from rarrg.llm_config import LLMConfig
 from tests.llm.smollm2_server import Server, packaged
 
 pytest.importorskip("xgrammar", reason="xgrammar is not installed: pip install 'rarrg[llm]'")
@@ -92,6 +92,15 @@ def answer(model: TransformersModel, request: Request) -> Completion:
     ((_, reply),) = model.complete([request])
     assert isinstance(reply, Completion), reply
     return reply
+
+
+def test_a_reply_is_heard_as_it_is_written(folder: Path):
+    heard: list[str] = []
+    config = LLMConfig(backend="transformers", model=str(folder))
+    told = answer(TransformersModel(config, heard.append), ask("Clear lungs.", seed=1))
+    assert told.text == answer(opened(folder), ask("Clear lungs.", seed=1)).text
+    assert heard[0] == ""
+    assert "".join(heard) == told.text
 
 
 @pytest.fixture

@@ -9,11 +9,11 @@ from unittest.mock import create_autospec
 import pytest
 
 from rarrg.errors import RarrgError
-from rarrg.extract_config import LLMConfig
 from rarrg.llm.backends import open_backend
 from rarrg.llm.chat import Completion, LLMError, Message, Request, Sampling
 from rarrg.llm.endpoints import EndpointPolicy
 from rarrg.llm.vllm_model import VLLMModel
+from rarrg.llm_config import LLMConfig
 
 CONFIG = LLMConfig(model="some/model", context=2048, tensor_parallel=2, quantization="bitsandbytes", seed=7)
 SCHEMA = {"type": "object", "properties": {"key_phrase": {"type": "array", "items": {"type": "string"}}}}
