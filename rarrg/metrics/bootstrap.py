@@ -7,10 +7,15 @@ same weights are resampled alike, so their draws can be compared one by one.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 import numpy as np
+
+Statistic = Callable[[np.ndarray], np.ndarray]
+"""A measure as a function of sums of terms, ``[..., k]`` to ``[...]``."""
+
+_ROUNDING = 1e-12
 
 
 class Estimate(NamedTuple):
@@ -25,6 +30,23 @@ class Estimate(NamedTuple):
     value: float
     low: float
     high: float
+
+
+class Difference(NamedTuple):
+    """By how much a system is above another in a measure.
+
+    Attributes:
+        value: The difference on the samples as they are.
+        low: Lower end of the percentile interval.
+        high: Upper end of the percentile interval.
+        p_value: Two-sided, in (0, 1]: twice the smaller share of draws on one side of 0, draws at 0 counted on both,
+            each share as (count + 1) / (draws + 1) (Davison and Hinkley, 1997, section 4.2).
+    """
+
+    value: float
+    low: float
+    high: float
+    p_value: float
 
 
 def ratio(numerator: np.ndarray, denominator: np.ndarray) -> np.ndarray:
@@ -56,31 +78,81 @@ def resampling_weights(samples: int, draws: int, seed: int) -> np.ndarray:
     return np.bincount(picked.ravel(), minlength=draws * samples).reshape(draws, samples)
 
 
-def estimate(
-    per_sample: np.ndarray,
-    statistic: Callable[[np.ndarray], np.ndarray],
-    weights: np.ndarray,
-    level: float = 0.95,
-) -> Estimate:
-    """A measure with its percentile bootstrap interval.
+def estimate(per_sample: np.ndarray, statistic: Statistic, weights: np.ndarray, level: float = 0.95) -> Estimate:
+    """A measure with its percentile bootstrap interval; as :func:`estimates` of one measure."""
+    return estimates(per_sample, {"": statistic}, weights, level)[""]
+
+
+def estimates(
+    per_sample: np.ndarray, statistics: Mapping[str, Statistic], weights: np.ndarray, level: float = 0.95
+) -> dict[str, Estimate]:
+    """Measures over the same terms, each with its percentile bootstrap interval.
 
     Args:
         per_sample: Terms of each sample ``[samples, k]``.
-        statistic: The measure as a function of the terms' sums, ``[..., k]`` to ``[...]``.
+        statistics: The measures as functions of the terms' sums.
         weights: Resamples ``[draws, samples]``, of :func:`resampling_weights`.
         level: Share of the draws that the interval holds, in (0, 1).
 
     Returns:
-        The measure on the plain sums, and the percentiles of the measure over the draws.
+        Each measure on the plain sums, and its percentiles over the draws.
 
     Raises:
         ValueError: The shapes do not fit, or ``level`` is out of range.
     """
+    plain, drawn = _sums(per_sample, weights)
+    return {
+        name: Estimate(float(statistic(plain)), *_ends(statistic(drawn), level))
+        for name, statistic in statistics.items()
+    }
+
+
+def differences(
+    ours: np.ndarray,
+    theirs: np.ndarray,
+    statistics: Mapping[str, Statistic],
+    weights: np.ndarray,
+    level: float = 0.95,
+) -> dict[str, Difference]:
+    """Paired differences of two systems, each with its percentile bootstrap interval and two-sided p-value.
+
+    Args:
+        ours: Terms of each sample of the one ``[samples, k]``.
+        theirs: Terms of the same samples of the other.
+        statistics: The measures as functions of the terms' sums.
+        weights: Resamples ``[draws, samples]``, of :func:`resampling_weights`; both are resampled alike.
+        level: Share of the draws that the interval holds, in (0, 1).
+
+    Returns:
+        Each measure of ours minus theirs.
+
+    Raises:
+        ValueError: The shapes do not fit, or ``level`` is out of range.
+    """
+    (our_plain, our_drawn), (their_plain, their_drawn) = _sums(ours, weights), _sums(theirs, weights)
+    found = {}
+    for name, statistic in statistics.items():
+        drawn = statistic(our_drawn) - statistic(their_drawn)
+        drawn[np.abs(drawn) < _ROUNDING] = 0  # else equal systems would differ by the order of their sums
+        smaller = min((drawn <= 0).sum(), (drawn >= 0).sum())
+        found[name] = Difference(
+            float(statistic(our_plain) - statistic(their_plain)),
+            *_ends(drawn, level),
+            p_value=min(1.0, 2 * float(smaller + 1) / (len(drawn) + 1)),
+        )
+    return found
+
+
+def _sums(per_sample: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Sums of the terms over the samples ``[k]``, and over each resample ``[draws, k]``."""
     if per_sample.ndim != 2 or weights.ndim != 2 or weights.shape[1] != len(per_sample):
         raise ValueError(f"weights {weights.shape} do not fit terms {per_sample.shape}: [draws, samples], [samples, k]")
+    terms = per_sample.astype(np.float64)  # integers are multiplied without BLAS
+    return terms.sum(axis=0), weights.astype(np.float64) @ terms
+
+
+def _ends(drawn: np.ndarray, level: float) -> tuple[float, float]:
     if not 0 < level < 1:
         raise ValueError(f"level must lie between 0 and 1, got {level}")
-    terms = per_sample.astype(np.float64)  # integers are multiplied without BLAS
-    drawn = statistic(weights.astype(np.float64) @ terms)
     low, high = np.quantile(drawn, [(1 - level) / 2, (1 + level) / 2])
-    return Estimate(float(statistic(terms.sum(axis=0))), float(low), float(high))
+    return float(low), float(high)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from rarrg.metrics import classification, phrases
-from rarrg.metrics.bootstrap import Estimate, estimate
+from rarrg.metrics.bootstrap import Estimate, differences, estimate
 
 FINDINGS_MEASURES = ("findings_micro_f1", "findings_macro_f1", "findings_example_f1")
 PHRASE_MEASURES = ("phrase_precision", "phrase_recall", "phrase_f1")
@@ -81,20 +81,12 @@ def lead(
         reference: What the reports say.
         weights: Resamples ``[draws, studies]``.
     """
-    terms = np.concatenate(
-        [classification.confusion(reference.findings, each.findings) for each in (output, other)], axis=1
-    )
-
-    def ahead(name: str) -> Estimate:
-        f1 = {"findings_micro_f1": classification.micro_f1, "findings_macro_f1": classification.macro_f1}[name]
-
-        def difference(sums: np.ndarray) -> np.ndarray:
-            ours, theirs = np.split(sums, 2, axis=-1)
-            return f1(ours) - f1(theirs)
-
-        return estimate(terms, difference, weights)
-
-    return {name: ahead(name) for name in ("findings_micro_f1", "findings_macro_f1")}
+    ours, theirs = (classification.confusion(reference.findings, each.findings) for each in (output, other))
+    statistics = {"findings_micro_f1": classification.micro_f1, "findings_macro_f1": classification.macro_f1}
+    return {
+        name: Estimate(ahead.value, ahead.low, ahead.high)
+        for name, ahead in differences(ours, theirs, statistics, weights).items()
+    }
 
 
 def phrase_terms(

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 
 from rarrg.metrics import classification, phrases
-from rarrg.metrics.bootstrap import estimate, ratio, resampling_weights
+from rarrg.metrics.bootstrap import differences, estimate, estimates, ratio, resampling_weights
 from rarrg.metrics.classification import confusion, example_f1_terms
 
 
@@ -100,6 +102,63 @@ def test_weights_of_another_number_of_samples_are_refused():
 def test_a_level_that_is_no_share_is_refused(level):
     with pytest.raises(ValueError, match="level"):
         estimate(np.ones((5, 2)), first_over_second, resampling_weights(5, 10, 0), level=level)
+
+
+def test_measures_over_the_same_terms_are_estimated_as_each_alone():
+    terms = confusion(*random_labels())
+    weights = resampling_weights(len(terms), 200, 0)
+    both = estimates(terms, {"micro": classification.micro_f1, "macro": classification.macro_f1}, weights)
+    assert both == {
+        "micro": estimate(terms, classification.micro_f1, weights),
+        "macro": estimate(terms, classification.macro_f1, weights),
+    }
+
+
+def test_a_difference_equals_a_loop_that_picks_the_same_rows_of_both():
+    truth, ours = random_labels()
+    theirs = truth ^ (np.random.default_rng(9).random(truth.shape) < 0.3)
+    terms = confusion(truth, ours), confusion(truth, theirs)
+    weights = resampling_weights(len(truth), draws=400, seed=2)
+    drawn = []
+    for counts in weights:
+        rows = np.repeat(np.arange(len(truth)), counts)
+        drawn.append(float(np.subtract(*(classification.micro_f1(side[rows].sum(axis=0)) for side in terms))))
+    value, low, high, p_value = differences(*terms, {"f1": classification.micro_f1}, weights)["f1"]
+    assert value == pytest.approx(float(np.subtract(*(classification.micro_f1(side.sum(axis=0)) for side in terms))))
+    assert (low, high) == pytest.approx(tuple(np.percentile(drawn, [2.5, 97.5])))
+    below = sum(difference <= 0 for difference in drawn)
+    assert 0 < below < 40  # ours is ahead, though not in every draw
+    assert p_value == pytest.approx(2 * (below + 1) / 401)
+    behind = differences(*terms[::-1], {"f1": classification.micro_f1}, weights)["f1"]
+    assert behind == pytest.approx((-value, -high, -low, p_value))
+
+
+def test_the_p_value_of_a_mean_is_about_that_of_a_z_test():
+    rng = np.random.default_rng(0)
+    gain = rng.normal(size=400)
+    gain += 2.2 / np.sqrt(400) - gain.mean()  # z is 2.2 by its standard deviation of about 1
+    theirs = rng.normal(size=400)
+    sides = (np.stack([values, np.ones(400)], axis=1) for values in (theirs + gain, theirs))
+    found = differences(*sides, {"mean": first_over_second}, resampling_weights(400, 10_000, 0))["mean"]
+    z = 2.2 / gain.std()
+    assert found.p_value == pytest.approx(math.erfc(z / math.sqrt(2)), abs=0.006)
+    assert found.low > 0
+
+
+def test_equal_systems_differ_by_nothing():
+    terms = np.stack([np.random.default_rng(0).random(50), np.ones(50)], axis=1)
+    found = differences(terms, terms.copy(), {"mean": first_over_second}, resampling_weights(50, 300, 0))["mean"]
+    assert found == (0, 0, 0, 1)
+    # 0.1 + 0.2 is not 0.3 in floating point
+    parts, whole = np.array([[0.1, 0.2]]), np.array([[0.3, 0.0]])
+    found = differences(parts, whole, {"sum": lambda sums: sums.sum(axis=-1)}, resampling_weights(1, 300, 0))["sum"]
+    assert found == pytest.approx((0, 0, 0, 1), abs=1e-12)
+
+
+def test_no_p_value_is_zero():
+    ones = np.ones((20, 2))
+    ahead = differences(ones, ones * [0, 1], {"mean": first_over_second}, resampling_weights(20, 99, 0))["mean"]
+    assert ahead == (1, 1, 1, 2 / 100)
 
 
 def test_a_ratio_without_denominator_is_zero():

@@ -46,7 +46,7 @@ def test_nothing_true_and_nothing_predicted_scores_zero():
     assert mean(example_f1_terms(nothing, nothing).sum(axis=0)) == 0
     assert mean(np.zeros(2)) == 0
     (score, _) = per_label(nothing, nothing, ["a", "b"])
-    assert (score.precision, score.recall, score.f1, score.specificity) == (0, 0, 0, 1)
+    assert (score.precision, score.recall, score.f1, score.specificity, score.accuracy) == (0, 0, 0, 1, 1)
 
 
 @given(label_pairs)
@@ -72,12 +72,13 @@ def test_label_scores_agree_with_scikit_learn(pair):
     f1 = f1_score(truth, predicted, average=None, zero_division=0)
     # The specificity of a label is the recall of its absence.
     specificity = recall_score(~truth, ~predicted, average=None, zero_division=0)
+    accuracy = (truth == predicted).mean(axis=0)
     for i, ((tn, fp), (fn, tp)) in enumerate(multilabel_confusion_matrix(truth, predicted)):
         score = scores[i]
         assert (score.tp, score.fp, score.fn) == (tp, fp, fn)
         assert (score.support, score.predicted) == (truth[:, i].sum(), predicted[:, i].sum())
         assert (score.precision, score.recall, score.f1) == pytest.approx((precision[i], recall[i], f1[i]))
-        assert score.specificity == pytest.approx(specificity[i])
+        assert (score.specificity, score.accuracy) == pytest.approx((specificity[i], accuracy[i]))
         assert len(truth) - score.tp - score.fp - score.fn == tn
 
 
