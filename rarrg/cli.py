@@ -163,13 +163,17 @@ def _one_line(message: str, parser: ArgumentParser) -> str:
 
 
 def _infer(argv: Sequence[str], prog: str) -> int:
+    from rarrg.cli_infer import plain_words
     from rarrg.inference import InferOptions, infer
 
     parser = ArgumentParser(
         prog=prog, description="Write the report of a study.", exit_on_error=False, allow_abbrev=False
     )
+    parser.add_argument("--config", action=ActionConfigFile, help="YAML file of these keys")
     parser.add_class_arguments(InferOptions, fail_untyped=True)
-    return infer(InferOptions(**_parse(parser, argv)))
+    values = _parse(parser, plain_words(_with_found_config(argv)))
+    values.pop("config")
+    return infer(InferOptions(**values))
 
 
 def parse_evaluate(argv: Sequence[str], prog: str = "rarrg evaluate") -> EvaluateOptions:

@@ -30,8 +30,9 @@ from rarrg.extract.sentences import sentences
 from rarrg.extract.spelling import MARK
 from rarrg.metrics.findings import positive_findings
 from rarrg.metrics.systems import SystemOutput
-from rarrg.pipeline import ReportGenerator, Retrieval
+from rarrg.pipeline import ReportGenerator
 from rarrg.preparation import Prepared, prepare
+from rarrg.report.study import Retrieval
 
 log = logging.getLogger(__name__)
 

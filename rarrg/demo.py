@@ -32,8 +32,8 @@ def demo(config: TrainConfig) -> None:
     log.info("\nHeld-out study %s. Its report says:\n%s\n\nRetrieved report:", study.id, study.findings)
     infer(
         InferOptions(
-            frontal=_path(study, "frontal"),
-            lateral=_path(study, "lateral"),
+            frontal=[_path(study, "frontal")],
+            lateral=[_path(study, "lateral")],
             model=str(out),
             out=out / "report.json",
             html=out / "report.html",

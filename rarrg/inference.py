@@ -5,72 +5,62 @@ Free of heavy imports at the top, so that a mistyped path costs no torch import.
 
 from __future__ import annotations
 
-import csv
 import json
 import math
 import os
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tqdm.auto import tqdm
 
 import rarrg
-from rarrg.artifacts import atomic_write, read_json, write_json, write_text
+from rarrg.artifacts import atomic_write, write_json, write_text
 from rarrg.errors import ImageError, RarrgError
-from rarrg.types import Position, Report
+from rarrg.report.as_text import describe
+from rarrg.study_list import VIEWS, expanded, read_list
+from rarrg.writer_config import WriterConfig
 
-COLUMNS = ("id", "frontal", "lateral")
-VIEWS: tuple[Position, ...] = ("frontal", "lateral")
+if TYPE_CHECKING:
+    from rarrg.report.study import StudyRetrieval
 
 
 @dataclass(frozen=True)
-class InferOptions:
-    """What to infer from, and where the results go.
+class InferOptions(WriterConfig):
+    """What to infer from, how the report is written, and where the results go.
 
     A leading ``~`` is the home folder. The folders of ``out``, ``html`` and ``attention`` must exist. The exit status
     of a list is 0 once a study has its report, though others failed, and 1 if all failed; the closing line counts them.
 
     Args:
-        frontal: Frontal image of a single study.
-        lateral: Lateral image of a single study.
+        frontal: Frontal image of a single study, or several, as ``--frontal a.jpg b.jpg``.
+        lateral: Lateral image or images of a single study.
         model: Model folder, or ORG/NAME of a model on the Hugging Face hub.
         store: Phrase store to use in place of the model's own.
         threshold: Selection probability in (0, 1) above which a query retrieves its phrase; null takes the model's.
         device: auto (a GPU if there is one), cpu, cuda or cuda:INDEX.
+        findings: Print the report behind the word FINDINGS, as reports have it.
         out: JSON of the report; with ``input``, JSON Lines of all reports, and OUT.failed.jsonl of the failures.
         html: HTML page of a single study.
         attention: NPZ of a single study's attention maps, one array ``[phrases, height, width]`` a view.
-        input: List of studies, CSV or JSON, with the columns ``id``, ``frontal`` and ``lateral``.
+        input: List of studies, CSV or JSON, with the columns ``id``, ``frontal`` and ``lateral``; several images of a
+            view stand in one field with ``;`` between them, in JSON as a list.
     """
 
-    frontal: Path | None = None
-    lateral: Path | None = None
+    frontal: list[Path] = field(default_factory=list)
+    lateral: list[Path] = field(default_factory=list)
     model: str = "runs/demo"
     store: Path | None = None
     threshold: float | None = None
     device: str = "auto"
+    findings: bool = False
     out: Path | None = None
     html: Path | None = None
     attention: Path | None = None
     input: Path | None = None
-
-
-@dataclass(frozen=True)
-class ListedStudy:
-    """A study of a list.
-
-    Attributes:
-        id: Unique within the list.
-        frontal: Frontal image, if there is one.
-        lateral: Lateral image, if there is one.
-    """
-
-    id: str
-    frontal: Path | None
-    lateral: Path | None
 
 
 def infer(options: InferOptions, say: Callable[[str], None] = print) -> int:
@@ -88,7 +78,8 @@ def infer(options: InferOptions, say: Callable[[str], None] = print) -> int:
         RarrgError: Options contradict each other, or a model, store, list or image cannot be used.
     """
     given = {field.name: getattr(options, field.name) for field in fields(options)}
-    paths: dict[str, Any] = {name: _expanded(value) for name, value in given.items() if isinstance(value, Path)}
+    paths: dict[str, Any] = {name: expanded(value) for name, value in given.items() if isinstance(value, Path)}
+    paths |= {view: [expanded(path) for path in given[view]] for view in VIEWS}
     options = replace(options, **paths)
     if options.input is None:
         _infer_one(options, say)
@@ -96,23 +87,21 @@ def infer(options: InferOptions, say: Callable[[str], None] = print) -> int:
     return _infer_list(options, options.input, say)
 
 
-def _expanded(path: str | Path) -> Path:
-    try:
-        return Path(path).expanduser()
-    except RuntimeError:  # no such user: the ~ is part of a file's name
-        return Path(path)
-
-
-def _generator(options: InferOptions) -> rarrg.ReportGenerator:
+def _generator(options: InferOptions, hear: Callable[[str], None] | None = None) -> rarrg.ReportGenerator:
     # Training writes to runs/, so a missing runs/demo is a model not yet made, never one to look for on the hub.
     is_hub_name = options.model.count("/") == 1 and not options.model.startswith((".", "/", "~", "runs/"))
-    if not is_hub_name and not _expanded(options.model).is_dir():
+    if not is_hub_name and not expanded(options.model).is_dir():
         raise RarrgError(
             f"{options.model}: no such model folder; make one with `python train.py --config demo.yaml` or "
             "`make demo`, or name another with --model"
         )
     return rarrg.ReportGenerator.from_pretrained(
-        options.model, store=options.store, threshold=options.threshold, device=options.device
+        options.model,
+        store=options.store,
+        threshold=options.threshold,
+        device=options.device,
+        writer=options,
+        hear=hear,
     )
 
 
@@ -137,20 +126,26 @@ def _check_target(option: str, path: Path | None) -> None:
 
 
 def _infer_one(options: InferOptions, say: Callable[[str], None]) -> None:
-    for position, path in (("frontal", options.frontal), ("lateral", options.lateral)):
-        if path is not None and path.is_dir():
-            raise RarrgError(f"--{position} {path}: is a folder, not an image")
-        if path is not None and not path.is_file():
-            raise RarrgError(f"--{position} {path}: no such file")
-    if options.frontal is None and options.lateral is None:
+    for view, paths in (("frontal", options.frontal), ("lateral", options.lateral)):
+        for path in paths:
+            if path.is_dir():
+                raise RarrgError(f"--{view} {path}: is a folder, not an image")
+            if not path.is_file():
+                raise RarrgError(f"--{view} {path}: no such file")
+    if not (options.frontal or options.lateral):
         raise RarrgError("nothing to read: give --frontal IMAGE, --lateral IMAGE or both, or a list with --input")
     for name in ("out", "html", "attention"):
         _check_target(f"--{name}", getattr(options, name))
 
-    report, images, attention = _generator(options).explain(options.frontal, options.lateral)
-    say(describe(report))
+    streamed = options.writer == "llm" and sys.stderr.isatty()
+    report, images, attention = _generator(options, _draft if streamed else None).explain(
+        options.frontal, options.lateral
+    )
+    if streamed:
+        _draft("\n\n")
+    say(describe(report, options.findings))
     if options.out is not None:
-        from rarrg.pipeline import report_to_json
+        from rarrg.report.as_json import report_to_json
 
         with _writing(options.out):
             write_json(options.out, report_to_json(report))
@@ -170,21 +165,15 @@ def _infer_one(options: InferOptions, say: Callable[[str], None]) -> None:
         say(f"Wrote {options.attention}")
 
 
-def describe(report: Report) -> str:
-    """The report and a table of each view's phrases, for a terminal."""
-    lines = [report.text]
-    for position, phrases in report.phrases.items():
-        lines += ["", f"{position} view: {report.images[position]}"]
-        if position in report.below_threshold:
-            lines.append(f"  no query passed the threshold {report.threshold:g}; this is the most probable one")
-        lines.append("  probability  similarity  phrase")
-        lines += [f"  {phrase.probability:11.3f}  {phrase.similarity:10.3f}  {phrase.text}" for phrase in phrases]
-    return "\n".join(lines)
+def _draft(text: str) -> None:
+    """Show a draft while it is written; what is printed in the end is the checked report."""
+    sys.stderr.write(text)
+    sys.stderr.flush()
 
 
 def _infer_list(options: InferOptions, source: Path, say: Callable[[str], None]) -> int:
     for name in ("frontal", "lateral", "html", "attention"):
-        if getattr(options, name) is not None:
+        if getattr(options, name):
             raise RarrgError(f"--{name} is for a single study; leave it out with --input")
     if options.out is None:
         raise RarrgError("--input: name the file for the reports with --out reports.jsonl")
@@ -192,7 +181,7 @@ def _infer_list(options: InferOptions, source: Path, say: Callable[[str], None])
     studies = read_list(source)
     _check_target("--out", out)
 
-    from rarrg.pipeline import report_to_json
+    from rarrg.report.as_json import report_to_json
 
     generator = _generator(options)
     done = _resume(out, generator)
@@ -204,14 +193,23 @@ def _infer_list(options: InferOptions, source: Path, say: Callable[[str], None])
     with _writing(failed_path):
         failed_path.unlink(missing_ok=True)
     failures = 0
-    for study in tqdm(pending, desc="studies", unit="study"):
-        try:
-            report = generator(study.frontal, study.lateral)
-        except ImageError as error:
-            _append(failed_path, {"id": study.id, "error": str(error)})
-            failures += 1
-        else:
-            _append(out, {"id": study.id, **report_to_json(report)})
+
+    def looked() -> Iterator[tuple[str, StudyRetrieval]]:
+        nonlocal failures
+        for study in pending:
+            try:
+                found = generator.look(study.frontal, study.lateral)
+            except ImageError as error:
+                _append(failed_path, {"id": study.id, "error": str(error)})
+                failures += 1
+                bar.update()
+            else:
+                yield study.id, found
+
+    with tqdm(total=len(pending), desc="studies", unit="study") as bar:
+        for name, report in generator.write(looked()):
+            _append(out, {"id": name, **report_to_json(report)})
+            bar.update()
     say(f"{len(pending) - failures} reports written to {out}")
     if failures:
         say(f"{failures} of {len(studies)} studies failed: see {failed_path}")
@@ -235,20 +233,30 @@ def _resume(out: Path, generator: rarrg.ReportGenerator) -> set[str]:
         content = out.read_bytes()
     whole = content[: content.rfind(b"\n") + 1]
     torn = content[len(whole) :]
-    wanted = (generator.model_reference["sha256"], generator.store_reference["sha256"], generator.threshold)
+    wanted = _Settings(
+        generator.model_reference["sha256"],
+        generator.store_reference["sha256"],
+        generator.threshold,
+        generator.precedence,
+        generator.writer.settings,
+    )
     done = set()
     for number, line in enumerate(whole.splitlines(), start=1):
         try:
             row = json.loads(line)
-            made = (row["model"]["sha256"], row["store"]["sha256"], row["thresholds"]["selection"])
+            writer = {key: row["writer"][key] for key in wanted.writer}
+            made = _Settings(
+                row["model"]["sha256"],
+                row["store"]["sha256"],
+                row["thresholds"]["selection"],
+                row["resolve"],
+                writer,
+            )
             done.add(str(row["id"]))
         except (ValueError, KeyError, TypeError) as error:
             raise RarrgError(f"{out}, line {number}: is not a report; choose another --out") from error
-        if made[:2] != wanted[:2] or not math.isclose(made[2], wanted[2]):
-            raise RarrgError(
-                f"{out}, line {number}: was made with {_settings(*made)}, this run has {_settings(*wanted)}; "
-                "choose another --out"
-            )
+        if replace(made, threshold=wanted.threshold) != wanted or not math.isclose(made.threshold, wanted.threshold):
+            raise RarrgError(f"{out}, line {number}: was made with {made}, this run has {wanted}; choose another --out")
     start = b'{"id": '
     if not torn.startswith(start[: len(torn)]):
         raise RarrgError(f"{out}: does not end in a report; choose another --out")
@@ -258,62 +266,19 @@ def _resume(out: Path, generator: rarrg.ReportGenerator) -> set[str]:
     return done
 
 
-def _settings(model: str, store: str, threshold: float) -> str:
-    return f"model {model[:12]}, store {store[:12]}, threshold {threshold:g}"
+@dataclass(frozen=True)
+class _Settings:
+    """All that decides a report."""
 
+    model: str
+    store: str
+    threshold: float
+    resolve: str
+    writer: dict[str, Any]
 
-def read_list(path: Path) -> list[ListedStudy]:
-    """Read a list of studies.
-
-    Args:
-        path: CSV with a header line, or a JSON list of objects. Columns: ``id``, and ``frontal`` or ``lateral`` or
-            both; relative image paths start from the list's folder, a leading ``~`` is the home folder.
-
-    Raises:
-        RarrgError: The list is missing or malformed; the message names the row.
-    """
-    if path.suffix.lower() not in (".csv", ".json"):
-        raise RarrgError(f"--input {path}: is neither .csv nor .json")
-    rows = _csv_rows(path) if path.suffix.lower() == ".csv" else _json_rows(path)
-    studies: dict[str, ListedStudy] = {}
-    for place, row in rows:
-        unknown = sorted(str(key) for key in row.keys() - set(COLUMNS))
-        if unknown or "id" not in row:
-            found = f"unknown: {', '.join(unknown)}" if unknown else "id is missing"
-            raise RarrgError(f"{path}, {place}: the columns are {', '.join(COLUMNS)} ({found})")
-        if any(isinstance(value, (dict, list, bool)) for value in row.values()):
-            raise RarrgError(f"{path}, {place}: {', '.join(COLUMNS)} must be text")
-        values = {name: "" if row.get(name) is None else str(row[name]).strip() for name in COLUMNS}
-        identity = values["id"]
-        if not identity:
-            raise RarrgError(f"{path}, {place}: the id is empty")
-        if identity in studies:
-            raise RarrgError(f"{path}, {place}: the id {identity} occurs twice")
-        views = {view: path.parent / _expanded(values[view]) if values[view] else None for view in VIEWS}
-        if not any(views.values()):
-            raise RarrgError(f"{path}, {place}: study {identity} has neither a frontal nor a lateral image")
-        studies[identity] = ListedStudy(identity, views["frontal"], views["lateral"])
-    if not studies:
-        raise RarrgError(f"{path}: lists no study")
-    return list(studies.values())
-
-
-def _csv_rows(path: Path) -> list[tuple[str, dict[str, Any]]]:
-    try:
-        with path.open(encoding="utf-8-sig", newline="") as file:
-            reader = csv.DictReader(file, restkey="(more than the header has)", strict=True)
-            header = reader.fieldnames or ()
-            if len(header) == 1 and any(mark in header[0] for mark in ";\t"):
-                raise RarrgError(f"{path}: the separator must be a comma (the header is {header[0]!r})")
-            return [(f"line {reader.line_num}", row) for row in reader]
-    except OSError as error:
-        raise RarrgError(f"{path}: cannot be read ({error.strerror})") from error
-    except (UnicodeDecodeError, csv.Error) as error:
-        raise RarrgError(f"{path}: is not a UTF-8 CSV file ({error})") from error
-
-
-def _json_rows(path: Path) -> list[tuple[str, dict[str, Any]]]:
-    value = read_json(path)
-    if not isinstance(value, list) or not all(isinstance(row, dict) for row in value):
-        raise RarrgError(f"{path}: must be a list of objects with {', '.join(COLUMNS)}")
-    return [(f"entry {number}", row) for number, row in enumerate(value, start=1)]
+    def __str__(self) -> str:
+        writer = ", ".join(f"{key} {value}" for key, value in self.writer.items())
+        return (
+            f"model {self.model[:12]}, store {self.store[:12]}, threshold {self.threshold:g}, resolve {self.resolve}, "
+            f"writer {writer}"
+        )

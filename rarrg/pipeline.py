@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -18,28 +17,20 @@ from rarrg.artifacts import sha256_of
 from rarrg.config import EncoderConfig
 from rarrg.data.images import read_image
 from rarrg.errors import RarrgError
+from rarrg.metrics.findings import label_findings
 from rarrg.models.reference import check_reference
 from rarrg.models.retriever import PhraseRetriever, model_folder, select_queries, shared_logits
 from rarrg.models.vision import FusedEncoder, load_fused
-from rarrg.report.join import join_phrases
+from rarrg.report.resolve import resolve
+from rarrg.report.study import Retrieval, StudyRetrieval, by_view
+from rarrg.report.writing import JoinWriter, Writer
 from rarrg.store.phrase_store import PhraseStore
-from rarrg.types import Position, Report, RetrievedPhrase
+from rarrg.types import Position, Precedence, Report, RetrievedPhrase
+from rarrg.writer_config import WriterConfig
+from rarrg.writers import open_writer
 
-
-@dataclass(frozen=True, eq=False)
-class Retrieval:
-    """What an image retrieved.
-
-    Attributes:
-        phrases: Different phrases, most probable first.
-        below_threshold: No query passed the threshold, and the most probable one was taken.
-        attention: Cross-attention of each phrase's query in the decoder's last layer, averaged over heads, float32
-            ``[phrases, height, width]``; each map covers the whole image and sums to 1. None unless asked for.
-    """
-
-    phrases: tuple[RetrievedPhrase, ...]
-    below_threshold: bool
-    attention: np.ndarray | None = None
+Images = str | Path | Sequence[str | Path] | None
+"""Image files of one view."""
 
 
 class Explanation(NamedTuple):
@@ -47,12 +38,12 @@ class Explanation(NamedTuple):
 
     Attributes:
         report: The report.
-        images: Image of each view, uint8 ``[height, width]``.
+        images: Images of each view, uint8 ``[height, width]``.
         attention: Attention maps of each view's phrases, ``[phrases, height, width]``.
     """
 
     report: Report
-    images: dict[Position, np.ndarray]
+    images: dict[Position, list[np.ndarray]]
     attention: dict[Position, np.ndarray]
 
 
@@ -68,6 +59,8 @@ class ReportGenerator:
         device: Where the networks run; on a GPU they run in bfloat16.
         model_reference: Name and sha256 of the retriever, for the report.
         store_reference: Name and sha256 of the store, for the report.
+        writer: Makes a report of phrases; None joins them.
+        precedence: Which of two phrases that contradict each other stays.
 
     Raises:
         RarrgError: The threshold is out of range, or the parts do not fit each other.
@@ -83,6 +76,8 @@ class ReportGenerator:
         device: torch.device,
         model_reference: dict[str, Any],
         store_reference: dict[str, Any],
+        writer: Writer | None = None,
+        precedence: Precedence = "findings",
     ) -> None:
         if not 0 < threshold < 1:
             raise RarrgError(f"threshold: must be in (0, 1), got {threshold:g}")
@@ -94,6 +89,8 @@ class ReportGenerator:
         self.device = device
         self.model_reference = model_reference
         self.store_reference = store_reference
+        self.writer = writer or JoinWriter(label_findings)
+        self.precedence: Precedence = precedence
 
     @classmethod
     def from_pretrained(
@@ -102,6 +99,8 @@ class ReportGenerator:
         store: str | Path | None = None,
         threshold: float | None = None,
         device: str = "auto",
+        writer: WriterConfig | None = None,
+        hear: Callable[[str], None] | None = None,
     ) -> ReportGenerator:
         """Load a model folder; its encoders, and the text encoder of its store, must be those it was trained with.
 
@@ -111,11 +110,15 @@ class ReportGenerator:
             store: Folder of another phrase store, made with the same text encoder.
             threshold: Selection probability; None takes the model's.
             device: ``auto`` (a GPU if there is one), ``cpu``, ``cuda`` or ``cuda:INDEX``.
+            writer: How phrases become a report; None joins them.
+            hear: Gets each piece of a draft as a language model writes it; for one study at a time.
 
         Raises:
-            RarrgError: A part is missing, changed, or not the one that the model was trained with.
+            RarrgError: A part is missing, changed, or not the one that the model was trained with; the language model
+                cannot be had, or phrases may not go to it.
         """
         place = _device(device)
+        writing = writer or WriterConfig()
         folder = model_folder(model)
         retriever, info = PhraseRetriever.from_pretrained(folder)
         store_folder = Path(store).expanduser() if store is not None else folder / "store"
@@ -140,33 +143,96 @@ class ReportGenerator:
                 "sha256": sha256_of(folder / "model.safetensors"),
             },
             {"name": store_folder.resolve().name, "sha256": phrases.checksum},
+            open_writer(writing, phrases.credentialed, hear),
+            writing.resolve,
         )
 
-    def __call__(self, frontal: str | Path | None = None, lateral: str | Path | None = None) -> Report:
+    def __call__(self, frontal: Images = None, lateral: Images = None) -> Report:
         """Write the report of one study.
 
         Args:
-            frontal: Frontal image (JPEG, PNG or DICOM).
-            lateral: Lateral image; either may be missing.
+            frontal: Frontal image or images (JPEG, PNG or DICOM).
+            lateral: Lateral image or images; either view may be missing.
 
         Raises:
-            RarrgError: Neither view is given.
+            RarrgError: Neither view is given, or the language model cannot be had.
             ImageError: An image cannot be read.
         """
-        return self._generate(frontal, lateral, need_attention=False).report
+        return self._write_one(self.look(frontal, lateral))
 
-    def explain(self, frontal: str | Path | None = None, lateral: str | Path | None = None) -> Explanation:
+    def explain(self, frontal: Images = None, lateral: Images = None) -> Explanation:
         """Write the report of one study and keep its images and the attention map of each phrase.
 
         Args:
-            frontal: Frontal image (JPEG, PNG or DICOM).
-            lateral: Lateral image; either may be missing.
+            frontal: Frontal image or images (JPEG, PNG or DICOM).
+            lateral: Lateral image or images; either view may be missing.
+
+        Raises:
+            RarrgError: Neither view is given, or the language model cannot be had.
+            ImageError: An image cannot be read.
+        """
+        study, images = self._look(frontal, lateral, need_attention=True)
+        return Explanation(self._write_one(study), images, study.attention)
+
+    def look(self, frontal: Images = None, lateral: Images = None) -> StudyRetrieval:
+        """Retrieve the phrases of one study, without writing a report.
+
+        Args:
+            frontal: Frontal image or images (JPEG, PNG or DICOM).
+            lateral: Lateral image or images; either view may be missing.
 
         Raises:
             RarrgError: Neither view is given.
             ImageError: An image cannot be read.
         """
-        return self._generate(frontal, lateral, need_attention=True)
+        return self._look(frontal, lateral, need_attention=False)[0]
+
+    def resolved(self, study: StudyRetrieval) -> StudyRetrieval:
+        """Drop phrases that contradict others.
+
+        Args:
+            study: What a study retrieved.
+        """
+        return study.keep(*resolve(study.phrases, label_findings, self.precedence))
+
+    def write(self, studies: Iterable[tuple[str, StudyRetrieval]]) -> Iterator[tuple[str, Report]]:
+        """Write the reports of many studies; a language model writes several at a time.
+
+        Args:
+            studies: A name and what :meth:`look` gave, drawn as there is room for them.
+
+        Yields:
+            Each name with its report, as they are ready.
+
+        Raises:
+            RarrgError: The language model cannot be had.
+        """
+        looked: dict[str, StudyRetrieval] = {}
+
+        def drafts() -> Iterator[tuple[str, StudyRetrieval]]:
+            for name, study in studies:
+                looked[name] = study
+                yield name, study
+
+        for name, written in self.writer.write(drafts()):
+            study = looked.pop(name)
+            yield (
+                name,
+                Report(
+                    text=written.text,
+                    phrases=study.phrases,
+                    images=study.images,
+                    below_threshold=study.below_threshold,
+                    threshold=self.threshold,
+                    resolve=self.precedence,
+                    dropped=study.dropped,
+                    grounding=written.grounding,
+                    writer=written.writer,
+                    version=__version__,
+                    model=self.model_reference,
+                    store=self.store_reference,
+                ),
+            )
 
     def retrieve(self, image: np.ndarray, need_attention: bool = False) -> Retrieval:
         """Retrieve the phrases of one image.
@@ -251,28 +317,24 @@ class ReportGenerator:
                 )
         return tuple(best.values())
 
-    def _generate(self, frontal: str | Path | None, lateral: str | Path | None, need_attention: bool) -> Explanation:
-        given: dict[Position, str | Path | None] = {"frontal": frontal, "lateral": lateral}
-        paths = {position: str(path) for position, path in given.items() if path is not None}
-        if not paths:
+    def _look(
+        self, frontal: Images, lateral: Images, need_attention: bool
+    ) -> tuple[StudyRetrieval, dict[Position, list[np.ndarray]]]:
+        given: dict[Position, Images] = {"frontal": frontal, "lateral": lateral}
+        files = [(view, str(path)) for view, paths in given.items() for path in _listed(paths)]
+        if not files:
             raise RarrgError("no image: give a frontal view, a lateral view or both")
-        images = {position: read_image(Path(path)) for position, path in paths.items()}
-        retrievals = dict(
-            zip(images, self.retrieve_batch(list(images.values()), need_attention, [0] * len(images)), strict=True)
-        )
-        phrases = {position: retrieval.phrases for position, retrieval in retrievals.items()}
-        report = Report(
-            text=join_phrases(phrases),
-            phrases=phrases,
-            images=paths,
-            below_threshold=tuple(position for position, found in retrievals.items() if found.below_threshold),
-            threshold=self.threshold,
-            version=__version__,
-            model=self.model_reference,
-            store=self.store_reference,
-        )
-        maps = {position: found.attention for position, found in retrievals.items() if found.attention is not None}
-        return Explanation(report, images, maps)
+        pixels = [read_image(Path(path)) for _, path in files]
+        found = self.retrieve_batch(pixels, need_attention, [0] * len(pixels))
+        study = by_view([(view, path, each) for (view, path), each in zip(files, found, strict=True)])
+        study = self.resolved(study)
+        images: dict[Position, list[np.ndarray]] = {}
+        for (view, _), image in zip(files, pixels, strict=True):
+            images.setdefault(view, []).append(image)
+        return study, images
+
+    def _write_one(self, study: StudyRetrieval) -> Report:
+        return next(self.write([("", study)]))[1]
 
     def _autocast(self) -> AbstractContextManager[Any]:
         if self.device.type != "cuda":
@@ -280,23 +342,10 @@ class ReportGenerator:
         return torch.autocast("cuda", dtype=torch.bfloat16)
 
 
-def report_to_json(report: Report) -> dict[str, Any]:
-    """A report as JSON values.
-
-    Returns:
-        ``text``, ``phrases`` (of each view: ``text``, ``probability``, ``similarity``, ``query``), ``images``,
-        ``below_threshold``, ``version``, ``model``, ``store`` and ``thresholds``.
-    """
-    return {
-        "text": report.text,
-        "phrases": {position: [asdict(phrase) for phrase in phrases] for position, phrases in report.phrases.items()},
-        "images": dict(report.images),
-        "below_threshold": list(report.below_threshold),
-        "version": report.version,
-        "model": report.model,
-        "store": report.store,
-        "thresholds": {"selection": report.threshold},
-    }
+def _listed(paths: Images) -> list[str | Path]:
+    if paths is None:
+        return []
+    return [paths] if isinstance(paths, (str, Path)) else list(paths)
 
 
 def _device(name: str) -> torch.device:

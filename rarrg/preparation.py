@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from rarrg.config import TrainConfig
+from rarrg.data.card import is_credentialed
 from rarrg.data.features import FeatureCache
 from rarrg.data.images import read_image
 from rarrg.data.screening import screen_images, write_skipped
@@ -86,8 +87,13 @@ def prepare(config: TrainConfig, device: torch.device) -> Prepared:
     rows = {phrase: row for row, phrase in enumerate(phrases)}
     table = embed_phrases(text, phrases, Path(config.data.cache) / "phrases")
     stored = stored_phrases(splits["train"])
+    root = None if config.data.root is None else Path(config.data.root)
     store = PhraseStore.build(
-        stored, table[[rows[phrase.text] for phrase in stored]].numpy(), text.reference(), config.store.index
+        stored,
+        table[[rows[phrase.text] for phrase in stored]].numpy(),
+        text.reference(),
+        config.store.index,
+        is_credentialed(config.data.source, root),
     )
     cache = FeatureCache(Path(config.data.cache), encoder) if config.data.cache_features else None
     if cache is not None:

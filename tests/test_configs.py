@@ -12,6 +12,7 @@ import pytest
 import yaml
 from PIL import Image
 
+from rarrg import inference
 from rarrg.cli import main, parse_train
 from rarrg.config import TrainConfig
 from rarrg.data import phantom
@@ -19,10 +20,13 @@ from rarrg.data.card import carried
 from rarrg.experiment import train
 from rarrg.extract.key_phrases import KEY_PHRASES, read_key_phrases
 from rarrg.extract_config import ExtractConfig
+from rarrg.inference import InferOptions
 from rarrg.types import Study
+from rarrg.writer_config import WriterConfig
 
 CONFIGS = Path(__file__).resolve().parents[1] / "configs"
-NAMES = sorted(str(path.relative_to(CONFIGS)) for path in CONFIGS.rglob("*.yaml"))
+WRITERS = sorted(str(path.relative_to(CONFIGS)) for path in CONFIGS.glob("writer/*.yaml"))
+NAMES = sorted({str(path.relative_to(CONFIGS)) for path in CONFIGS.rglob("*.yaml")} - set(WRITERS))
 
 
 def leaves(value: dict, prefix: str = "") -> set[str]:
@@ -93,6 +97,19 @@ def test_every_key_is_there_and_has_a_comment_or_one_above(name: str) -> None:
     extract = config.pop("extract", None)
     assert leaves(config) == leaves(dataclasses.asdict(TrainConfig()))
     assert extract is None or leaves(extract) == leaves(dataclasses.asdict(ExtractConfig()))
+    assert text.startswith("#")
+
+
+@pytest.mark.parametrize("name", WRITERS)
+def test_every_key_of_a_writer_is_there_and_is_read(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[InferOptions] = []
+    monkeypatch.setattr(inference, "infer", lambda options: asked.append(options) or 0)
+    assert main(["infer", "--config", name, "--frontal", "a.jpg"]) == 0
+    text = (CONFIGS / name).read_text(encoding="utf-8")
+    given = yaml.safe_load(text)
+    assert leaves(given) == leaves(dataclasses.asdict(WriterConfig()))
+    (options,) = asked
+    assert {key: dataclasses.asdict(options)[key] for key in given} == given
     assert text.startswith("#")
 
 

@@ -11,7 +11,9 @@ import pytest
 
 from rarrg import inference
 from rarrg.errors import RarrgError
-from rarrg.inference import InferOptions, describe, infer, read_list
+from rarrg.inference import InferOptions, infer
+from rarrg.report.as_text import describe
+from rarrg.study_list import read_list
 from rarrg.types import Report, RetrievedPhrase
 from tests.test_pipeline import PHRASES, build_model, draw_image, save_store
 
@@ -57,7 +59,7 @@ def test_one_study_prints_and_writes_what_was_asked(model: str, studies: Path, t
     images = studies.parent / "images"
     out, html, npz = tmp_path / "report.json", tmp_path / "report.html", tmp_path / "maps.dat"
     chosen = options(
-        model, frontal=images / "0.png", lateral=images / "1.png", out=out, html=html, attention=npz, threshold=0.1
+        model, frontal=[images / "0.png"], lateral=[images / "1.png"], out=out, html=html, attention=npz, threshold=0.1
     )
     assert infer(chosen, said.append) == 0
 
@@ -78,13 +80,13 @@ def test_one_study_prints_and_writes_what_was_asked(model: str, studies: Path, t
 
 def test_one_study_writes_nothing_unasked(model: str, tmp_path: Path):
     image = draw_image(tmp_path / "a.png", 0)
-    infer(options(model, frontal=image), lambda line: None)
+    infer(options(model, frontal=[image]), lambda line: None)
     assert list(tmp_path.iterdir()) == [image]
 
 
 def test_table_is_aligned_and_says_what_was_flagged():
     phrases = (RetrievedPhrase("clear lungs", 0.987, 0.5, 3), RetrievedPhrase("no effusion", 0.41, -0.02, 1))
-    report = Report("T.", {"frontal": phrases}, {"frontal": "a.jpg"}, ("frontal",), 0.4)
+    report = Report("T.", {"frontal": phrases}, {"frontal": ("a.jpg",)}, ("frontal",), 0.4)
     text, blank, view, flag, head, first, second = describe(report).splitlines()
     assert (text, blank, view) == ("T.", "", "frontal view: a.jpg")
     assert "0.4" in flag
@@ -96,8 +98,11 @@ def test_table_is_aligned_and_says_what_was_flagged():
     ("changes", "message"),
     [
         ({}, "--frontal IMAGE, --lateral IMAGE or both"),
-        ({"frontal": Path("nowhere.jpg")}, "--frontal nowhere.jpg: no such file"),
-        ({"input": Path("l.csv"), "out": Path("o.jsonl"), "frontal": Path("a.jpg")}, "--frontal is for a single study"),
+        ({"frontal": [Path("nowhere.jpg")]}, "--frontal nowhere.jpg: no such file"),
+        (
+            {"input": Path("l.csv"), "out": Path("o.jsonl"), "frontal": [Path("a.jpg")]},
+            "--frontal is for a single study",
+        ),
         ({"input": Path("l.csv"), "out": Path("o.jsonl"), "html": Path("a.html")}, "--html is for a single study"),
         ({"input": Path("l.csv")}, "--out reports.jsonl"),
         ({"input": Path("l.csv"), "out": Path("o.jsonl")}, "l.csv: cannot be read"),
@@ -114,14 +119,14 @@ def test_mistaken_options_are_one_line(changes: dict, message: str):
 def test_missing_model_says_what_to_run(tmp_path: Path):
     image = draw_image(tmp_path / "a.png", 0)
     with pytest.raises(RarrgError, match=r"train\.py --config demo\.yaml"):
-        infer(InferOptions(frontal=image, model=str(tmp_path / "none")), lambda line: None)
+        infer(InferOptions(frontal=[image], model=str(tmp_path / "none")), lambda line: None)
 
 
 def test_a_place_that_cannot_be_written(model: str, tmp_path: Path):
     image = draw_image(tmp_path / "a.png", 0)
     out = tmp_path / ("r" * 253)  # a fair name, but not for the temporary file beside it
     with pytest.raises(RarrgError, match="cannot be written"):
-        infer(options(model, frontal=image, out=out), lambda line: None)
+        infer(options(model, frontal=[image], out=out), lambda line: None)
 
 
 @pytest.mark.parametrize(
@@ -142,7 +147,7 @@ def test_targets_are_checked_before_the_model_is_loaded(
     chosen = {"input": studies, "out": tmp_path / place} if option == "input" else {option: tmp_path / place}
     before = set(tmp_path.rglob("*"))
     with pytest.raises(RarrgError, match=message) as caught:
-        infer(InferOptions(**(chosen if option == "input" else {"frontal": image, **chosen})), lambda line: None)
+        infer(InferOptions(**(chosen if option == "input" else {"frontal": [image], **chosen})), lambda line: None)
     assert "\n" not in str(caught.value)
     assert set(tmp_path.rglob("*")) == before
 
@@ -151,27 +156,27 @@ def test_a_folder_without_the_right_to_write(tmp_path: Path, monkeypatch: pytest
     monkeypatch.setattr(inference.os, "access", lambda path, mode: path != tmp_path)
     image = draw_image(tmp_path / "a.png", 0)
     with pytest.raises(RarrgError, match=r"--out .*: the folder .* is not yours to write to"):
-        infer(InferOptions(frontal=image, out=tmp_path / "report.json", model="none/at/all"), lambda line: None)
+        infer(InferOptions(frontal=[image], out=tmp_path / "report.json", model="none/at/all"), lambda line: None)
 
 
 def test_a_folder_as_image(tmp_path: Path):
     with pytest.raises(RarrgError, match=f"--lateral {tmp_path}: is a folder, not an image"):
-        infer(InferOptions(lateral=tmp_path), lambda line: None)
+        infer(InferOptions(lateral=[tmp_path]), lambda line: None)
 
 
 def test_home_is_expanded_in_every_path(model: str, studies: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("HOME", str(tmp_path))
     draw_image(tmp_path / "a.png", 0)
     save_store(tmp_path / "store", PHRASES[:2])
-    chosen = {"frontal": "~/a.png", "lateral": "~/a.png", "store": "~/store", "out": "~/report.json"}
-    infer(options(model, **{name: Path(value) for name, value in chosen.items()}), lambda line: None)
+    images = {"frontal": [Path("~/a.png")], "lateral": [Path("~/a.png")]}
+    infer(options(model, **images, store=Path("~/store"), out=Path("~/report.json")), lambda line: None)
     report = json.loads((tmp_path / "report.json").read_text(encoding="utf-8"))
-    assert report["images"] == {"frontal": str(tmp_path / "a.png"), "lateral": str(tmp_path / "a.png")}
+    assert report["images"] == {"frontal": [str(tmp_path / "a.png")], "lateral": [str(tmp_path / "a.png")]}
 
     (tmp_path / "l.csv").write_text("id,frontal,lateral\n1,~/a.png,\n2,~no such user.png,list/images/0.png\n")
     assert [(study.frontal, study.lateral) for study in read_list(tmp_path / "l.csv")] == [
-        (tmp_path / "a.png", None),
-        (tmp_path / "~no such user.png", tmp_path / "list/images/0.png"),
+        ((tmp_path / "a.png",), ()),
+        ((tmp_path / "~no such user.png",), (tmp_path / "list/images/0.png",)),
     ]
     said: list[str] = []
     assert infer(options(model, input=Path("~/l.csv"), out=Path("~/r.jsonl")), said.append) == 0
@@ -189,7 +194,7 @@ def test_list_gives_each_study_the_report_it_gets_alone(model: str, studies: Pat
     assert [row["id"] for row in rows] == ["a", "b", "c"]
     assert [list(row["phrases"]) for row in rows] == [["frontal", "lateral"], ["frontal"], ["lateral"]]
     assert said == [f"3 reports written to {out}"]
-    infer(options(model, frontal=studies.parent / "images/2.png", out=tmp_path / "b.json"), lambda line: None)
+    infer(options(model, frontal=[studies.parent / "images/2.png"], out=tmp_path / "b.json"), lambda line: None)
     alone = json.loads((tmp_path / "b.json").read_text(encoding="utf-8"))
     assert {**rows[1], "phrases": None} == {"id": "b", **alone, "phrases": None}
     assert [phrase["text"] for phrase in rows[1]["phrases"]["frontal"]] == [
@@ -268,7 +273,7 @@ def test_status_is_1_if_every_study_failed(model: str, tmp_path: Path):
 def test_csv_and_json_lists_say_the_same(tmp_path: Path):
     values = [
         {"id": "1", "frontal": "a b.png", "lateral": "/abs/l.png"},
-        {"id": "ü,2", "frontal": None, "lateral": "x/l.png"},
+        {"id": "ü,2", "frontal": None, "lateral": "x/l.png; x/m.png"},
     ]
     (tmp_path / "l.json").write_text(json.dumps(values), encoding="utf-8")
     with (tmp_path / "l.csv").open("w", encoding="utf-8-sig", newline="") as file:
@@ -278,8 +283,8 @@ def test_csv_and_json_lists_say_the_same(tmp_path: Path):
     from_csv, from_json = read_list(tmp_path / "l.csv"), read_list(tmp_path / "l.json")
     assert from_csv == from_json
     first, second = from_csv
-    assert (first.id, first.frontal, first.lateral) == ("1", tmp_path / "a b.png", Path("/abs/l.png"))
-    assert (second.id, second.frontal, second.lateral) == ("ü,2", None, tmp_path / "x/l.png")
+    assert (first.id, first.frontal, first.lateral) == ("1", (tmp_path / "a b.png",), (Path("/abs/l.png"),))
+    assert (second.id, second.frontal, second.lateral) == ("ü,2", (), (tmp_path / "x/l.png", tmp_path / "x/m.png"))
 
 
 @pytest.mark.parametrize(
@@ -299,7 +304,7 @@ def test_csv_and_json_lists_say_the_same(tmp_path: Path):
         ("l.json", "{}", "must be a list of objects"),
         ("l.json", '["a"]', "must be a list of objects"),
         ("l.json", "[", "is not valid JSON"),
-        ("l.json", '[{"id": "1", "frontal": ["a"]}]', "entry 1: .* must be text"),
+        ("l.json", '[{"id": "1", "frontal": [1]}]', "entry 1: .* must be text"),
     ],
 )
 def test_malformed_lists_are_named_by_row(tmp_path: Path, name: str, content: str, message: str):

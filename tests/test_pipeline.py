@@ -16,7 +16,8 @@ from rarrg.config import EncoderConfig, RetrieverConfig
 from rarrg.errors import ImageError, RarrgError
 from rarrg.models.retriever import ModelInfo, PhraseRetriever
 from rarrg.models.vision import load_fused
-from rarrg.pipeline import ReportGenerator, _device, report_to_json
+from rarrg.pipeline import ReportGenerator, _device
+from rarrg.report.as_json import report_to_json
 from rarrg.store.phrase_store import PhraseStore, StoredPhrase
 
 PHRASES = ("no pleural effusion", "mild cardiomegaly", "clear lungs", "left basal opacity", "old rib fracture")
@@ -196,9 +197,9 @@ def test_report_of_both_views(generate: ReportGenerator, frontal: Path, lateral:
     report, images, attention = generate.explain(frontal, lateral)
     assert generate(frontal=frontal, lateral=lateral).text == report.text
     assert list(report.phrases) == ["frontal", "lateral"]
-    assert images["lateral"].shape == (34, 70)
+    assert [image.shape for image in images["lateral"]] == [(34, 70)]
     for position in ("frontal", "lateral"):
-        alone = generate.retrieve(images[position])
+        alone = generate.retrieve(images[position][0])
         assert [phrase.text for phrase in report.phrases[position]] == [phrase.text for phrase in alone.phrases]
         assert attention[position].shape == (len(alone.phrases), 4, 4)
     first = report.phrases["frontal"][0].text
@@ -209,7 +210,7 @@ def test_either_view_may_be_missing(generate: ReportGenerator, frontal: Path, la
     assert list(generate(frontal=frontal).phrases) == ["frontal"]
     report = generate(lateral=str(lateral))
     assert list(report.phrases) == ["lateral"]
-    assert report.images == {"lateral": str(lateral)}
+    assert report.images == {"lateral": (str(lateral),)}
     assert report.text
 
 
@@ -225,13 +226,14 @@ def test_json_has_exactly_the_promised_keys(generate: ReportGenerator, model: Pa
     value = report_to_json(generate(frontal, lateral))
     assert json.loads(json.dumps(value)) == value
     assert set(value) == {
-        "text", "phrases", "images", "below_threshold", "version", "model", "store", "thresholds",
+        "text", "phrases", "dropped", "grounding", "writer", "resolve", "images", "below_threshold", "version", "model",
+        "store", "thresholds",
     }  # fmt: skip
     assert set(value["phrases"]) == {"frontal", "lateral"}
     for phrases in value["phrases"].values():
         assert phrases
         for phrase in phrases:
-            assert set(phrase) == {"text", "probability", "similarity", "query"}
+            assert set(phrase) == {"id", "text", "probability", "similarity", "query", "image"}
     assert value["thresholds"] == {"selection": 0.4}
     assert value["version"] == rarrg.__version__
     assert value["model"]["name"] == "model"

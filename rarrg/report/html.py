@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,7 @@ import numpy as np
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from PIL import Image
 
-from rarrg.report.join import ORDER, phrase_sentences
+from rarrg.report.join import ORDER
 from rarrg.types import Position, Report
 
 LONGEST_SIDE = 1024  # pixels; enough for a screen, and keeps the page of a study under about a megabyte
@@ -51,24 +51,26 @@ def _packed_map(attention: np.ndarray) -> dict[str, Any]:
 
 
 def render(
-    report: Report, images: Mapping[Position, np.ndarray], attention: Mapping[Position, np.ndarray] | None = None
+    report: Report,
+    images: Mapping[Position, Sequence[np.ndarray]],
+    attention: Mapping[Position, np.ndarray] | None = None,
 ) -> str:
     """Write the page. A fragment (``page.html#frontal-0``, ``#sentence-2``) opens it with that phrase's map shown.
 
     Args:
-        report: The report. Its sentences are linked with phrases where its text is that of
-            :func:`rarrg.report.join.join_phrases`; any other text is shown plain.
-        images: Image of each view of the report, uint8 ``[height, width]``.
+        report: The report; a sentence is linked with the phrases that its grounding names.
+        images: Images of each view of the report, uint8 ``[height, width]``.
         attention: Maps of each view's phrases, ``[phrases, height, width]``, not negative, spread over the whole image.
 
     Returns:
         HTML that asks for nothing outside itself.
 
     Raises:
-        ValueError: A view's maps are not as many as its phrases.
+        ValueError: A view's maps are not as many as its phrases, or its images not as many as its files.
     """
     attention = attention or {}
     maps: dict[str, dict[str, Any]] = {}
+    owners: dict[str, str] = {}
     views = []
     for position in ORDER:
         if position not in report.phrases:
@@ -77,25 +79,29 @@ def render(
         if position in attention:
             for index, (_, one) in enumerate(zip(phrases, attention[position], strict=True)):
                 maps[f"{position}-{index}"] = _packed_map(one)
-        uri, width, height = _jpeg_uri(images[position])
-        views.append(
-            {
-                "position": position,
-                "file": Path(report.images[position]).name,
-                "uri": uri,
-                "width": width,
-                "height": height,
-                "phrases": phrases,
-                "flagged": position in report.below_threshold,
-            }
-        )
-    sentences = phrase_sentences(report.phrases)
-    if " ".join(sentence.text for sentence in sentences) != report.text:
-        sentences = []
+        for number, (file, image) in enumerate(zip(report.images[position], images[position], strict=True)):
+            key = f"{position}-image-{number}"
+            own = [(f"{position}-{index}", phrase) for index, phrase in enumerate(phrases) if phrase.image == number]
+            owners |= {name: key for name, _ in own}
+            dropped = [each for each in report.dropped if (each.view, each.phrase.image) == (position, number)]
+            uri, width, height = _jpeg_uri(image)
+            views.append(
+                {
+                    "key": key,
+                    "position": position,
+                    "file": Path(file).name,
+                    "uri": uri,
+                    "width": width,
+                    "height": height,
+                    "phrases": own,
+                    "flagged": position in report.below_threshold,
+                    "dropped": dropped,
+                }
+            )
     links = {
         f"sentence-{number}": [f"{position}-{index}" for position, index in sentence.sources]
-        for number, sentence in enumerate(sentences)
+        for number, sentence in enumerate(report.grounding.sentences)
     }
     return _environment.get_template("report.html.jinja").render(
-        report=report, views=views, sentences=sentences, data={"maps": maps, "links": links}
+        report=report, views=views, data={"maps": maps, "links": links, "owners": owners}
     )

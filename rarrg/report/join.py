@@ -3,25 +3,10 @@
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
-from rarrg.types import Position, RetrievedPhrase
+from rarrg.types import Phrases, Position, Sentence
 
 ORDER: tuple[Position, ...] = ("frontal", "lateral", "other")
-
-
-@dataclass(frozen=True)
-class Sentence:
-    """One sentence of the report and the phrases that it says.
-
-    Attributes:
-        text: The sentence, with its full stop.
-        sources: View and index within that view of each phrase the sentence stands for; the first gave the words.
-    """
-
-    text: str
-    sources: tuple[tuple[Position, int], ...]
 
 
 def comparison_key(text: str) -> str:
@@ -35,8 +20,10 @@ def _sentence(text: str) -> str:
     return words[:1].upper() + words[1:] + "."
 
 
-def phrase_sentences(phrases: Mapping[Position, Sequence[RetrievedPhrase]]) -> list[Sentence]:
+def phrase_sentences(phrases: Phrases) -> list[Sentence]:
     """One sentence for each different phrase: the frontal's first, then what only the lateral adds.
+
+    The first of a sentence's sources gave it its words.
 
     Args:
         phrases: Retrieved phrases of each view, in the order they shall be said.
@@ -51,7 +38,7 @@ def phrase_sentences(phrases: Mapping[Position, Sequence[RetrievedPhrase]]) -> l
     return [Sentence(_sentence(text), tuple(sources[key])) for key, text in texts.items() if key]
 
 
-def join_phrases(phrases: Mapping[Position, Sequence[RetrievedPhrase]]) -> str:
+def join_phrases(phrases: Phrases) -> str:
     """Write the report: the sentences of :func:`phrase_sentences` on one line.
 
     Args:

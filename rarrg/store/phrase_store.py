@@ -62,12 +62,21 @@ class PhraseStore:
         phrases: The phrases; an id of :meth:`search` is a place in this list.
         encoder: Reference of the text encoder: ``encoder``, ``revision``, ``dim``, ``fingerprint``.
         factory: FAISS factory string of the index.
+        credentialed: The phrases are of data that must stay on this machine.
     """
 
-    def __init__(self, phrases: list[StoredPhrase], index: VectorIndex, encoder: dict[str, Any], factory: str) -> None:
+    def __init__(
+        self,
+        phrases: list[StoredPhrase],
+        index: VectorIndex,
+        encoder: dict[str, Any],
+        factory: str,
+        credentialed: bool = True,
+    ) -> None:
         self.phrases = phrases
         self.encoder = encoder
         self.factory = factory
+        self.credentialed = credentialed
         self._index = index
         self._sha256: dict[str, str] | None = None
 
@@ -89,7 +98,12 @@ class PhraseStore:
 
     @classmethod
     def build(
-        cls, phrases: Sequence[StoredPhrase], embeddings: np.ndarray, encoder: dict[str, Any], index: str = "Flat"
+        cls,
+        phrases: Sequence[StoredPhrase],
+        embeddings: np.ndarray,
+        encoder: dict[str, Any],
+        index: str = "Flat",
+        credentialed: bool = True,
     ) -> PhraseStore:
         """Index phrases by their embeddings.
 
@@ -98,6 +112,8 @@ class PhraseStore:
             embeddings: Their text embeddings ``[phrases, dim]``, without noise; brought to unit length here.
             encoder: Reference of the text encoder, as its ``reference()`` gives.
             index: FAISS factory string; ``Flat`` is exact. An IVF index will look into 8 of its cells.
+            credentialed: The phrases are of data that must stay on this machine; false lets a language model elsewhere
+                have them.
 
         Raises:
             RarrgError: FAISS is not installed; no phrases, or a text twice; an embedding of length 0, not finite or of
@@ -112,7 +128,7 @@ class PhraseStore:
                 raise RarrgError(f"phrase store: {phrase.text!r} is given twice; merge its counts first")
             seen.add(phrase.text)
         vectors = unit(embeddings, encoder["dim"], [phrase.text for phrase in phrases])
-        return cls(list(phrases), VectorIndex.build(vectors, index), encoder, index)
+        return cls(list(phrases), VectorIndex.build(vectors, index), encoder, index, credentialed)
 
     def add(self, phrases: Sequence[StoredPhrase], embeddings: np.ndarray) -> None:
         """Add phrases; neither the retriever nor the index needs training for it.
@@ -211,7 +227,7 @@ class PhraseStore:
             raise RarrgError(f"{folder / MANIFEST}: must list {INDEX} and {PHRASES}, lists {sorted(manifest.sha256)}")
         manifest.verify(folder)
         details = manifest.details
-        lacking = {"encoder", "dim", "index", "count"} - set(details)
+        lacking = {"encoder", "dim", "index", "count", "credentialed"} - set(details)
         if lacking:
             raise RarrgError(f"{folder / MANIFEST}: details lack {', '.join(sorted(lacking))}; build the store again")
         if encoder is not None and details["encoder"]["fingerprint"] != encoder["fingerprint"]:
@@ -227,14 +243,20 @@ class PhraseStore:
         dims = {INDEX: index.dim, MANIFEST: details["dim"], "text encoder": details["encoder"]["dim"]}
         if len(set(dims.values())) > 1:
             raise RarrgError(f"{folder}: dimensions disagree ({_listed(dims)}); build the store again")
-        store = cls(phrases, index, details["encoder"], details["index"])
+        store = cls(phrases, index, details["encoder"], details["index"], details["credentialed"] is not False)
         store._sha256 = manifest.sha256
         return store
 
     def _write(self, folder: Path) -> Manifest:
         self._index.write(folder / INDEX)
         write_jsonl(folder / PHRASES, (asdict(phrase) for phrase in self.phrases))
-        details = {"encoder": self.encoder, "dim": self.dim, "index": self.factory, "count": len(self)}
+        details = {
+            "encoder": self.encoder,
+            "dim": self.dim,
+            "index": self.factory,
+            "count": len(self),
+            "credentialed": self.credentialed,
+        }
         manifest = Manifest.of(folder, NAME, VERSION, [INDEX, PHRASES], details)
         manifest.save(folder)
         return manifest

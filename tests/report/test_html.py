@@ -14,8 +14,8 @@ import pytest
 from PIL import Image
 
 from rarrg.report.html import render
-from rarrg.report.join import join_phrases
-from rarrg.types import Report, RetrievedPhrase
+from rarrg.report.join import join_phrases, phrase_sentences
+from rarrg.types import Dropped, Fault, Grounding, Report, RetrievedPhrase
 
 VOID = {"meta", "link", "img", "br", "hr", "input"}
 
@@ -66,7 +66,8 @@ def make_report(**changes) -> Report:
     values = {
         "text": join_phrases(phrases),
         "phrases": phrases,
-        "images": {position: f"folder/{position}.jpg" for position in phrases},
+        "grounding": Grounding(tuple(phrase_sentences(phrases))),
+        "images": {position: (f"folder/{position}.jpg",) for position in phrases},
         "threshold": 0.4,
         "version": "1.2.3",
         "model": {"name": "tiny-model", "sha256": "a1" * 32},
@@ -77,7 +78,7 @@ def make_report(**changes) -> Report:
 
 def images_of(report: Report) -> dict:
     ramp = np.linspace(0, 255, 40 * 60).reshape(40, 60).astype(np.uint8)
-    return dict.fromkeys(report.phrases, ramp)
+    return {position: [ramp] * len(files) for position, files in report.images.items()}
 
 
 def data_of(page: str) -> dict:
@@ -113,7 +114,7 @@ def test_images_are_inside_the_page():
     report = make_report(phrases={"frontal": (phrase("clear lungs"),)})
     image = np.zeros((1500, 3000), dtype=np.uint8)
     image[:, 1500:] = 200
-    page = Page(render(report, {"frontal": image}))
+    page = Page(render(report, {"frontal": [image]}))
     (shown,) = [values for tag, values in page.elements if tag == "img"]
     decoded = np.asarray(Image.open(BytesIO(base64.b64decode((shown["src"] or "").split(",")[1]))))
     assert decoded.shape == (512, 1024)
@@ -153,11 +154,44 @@ def test_sentences_point_at_all_their_phrases():
     assert Page(page).keys() == ["sentence-0", "sentence-1", "frontal-0", "frontal-1", "lateral-0"]
 
 
-def test_text_of_another_writer_is_shown_plain():
-    report = make_report(text="The heart is mildly enlarged.")
+def test_a_text_without_grounding_is_shown_plain():
+    report = make_report(text="The heart is mildly enlarged.", grounding=Grounding())
     page = render(report, images_of(report))
     assert data_of(page)["links"] == {}
     assert "The heart is mildly enlarged." in Page(page).words
+
+
+def test_several_images_of_a_view_have_their_own_phrases_and_maps():
+    phrases = {"frontal": (phrase("clear lungs"), RetrievedPhrase("old rib fracture", 0.6, 0.5, 3, image=1))}
+    report = make_report(phrases=phrases, images={"frontal": ("a/one.jpg", "a/two.jpg")})
+    page = render(report, images_of(report), {"frontal": np.ones((2, 3, 3))})
+    parsed = Page(page)
+    assert "one.jpg" in parsed.words
+    assert "two.jpg" in parsed.words
+    assert data_of(page)["owners"] == {"frontal-0": "frontal-image-0", "frontal-1": "frontal-image-1"}
+    sections = [values["data-view"] for _, values in parsed.elements if "data-view" in values]
+    assert sections == ["frontal-image-0", "frontal-image-1"]
+
+
+def test_the_page_tells_what_was_done_to_a_draft_and_what_was_dropped():
+    kept, lost = phrase("no pleural effusion", 0.8), phrase("small left pleural effusion", 0.5)
+    grounding = Grounding(
+        tuple(phrase_sentences({"frontal": (kept,)})),
+        drafts=((Fault("unsupported", "There is a nodule.", "'nodule': no phrase speaks of it"),),),
+        removed=("There is a nodule.",),
+        added=("no pleural effusion",),
+    )
+    dropped = (Dropped("frontal", lost, "frontal", kept, "less probable than 'no pleural effusion'"),)
+    report = make_report(phrases={"frontal": (kept,)}, grounding=grounding, dropped=dropped)
+    words = Page(render(report, images_of(report))).words
+    for expected in (
+        "The report was mended",
+        "Draft 1: 'nodule': no phrase speaks of it",
+        "Taken out: There is a nodule.",
+        "Added: no pleural effusion",
+        "small left pleural effusion less probable than",
+    ):
+        assert expected in words
 
 
 def test_flagged_view_is_said_plainly():
@@ -179,7 +213,7 @@ def test_names_and_phrases_cannot_inject_markup():
     evil = "</script><script>alert(1)</script><b>"
     report = make_report(
         phrases={"frontal": (phrase(evil),)},
-        images={"frontal": "<img onerror=1>.jpg"},
+        images={"frontal": ("<img onerror=1>.jpg",)},
         model={"name": evil, "sha256": "0" * 64},
     )
     page = Page(render(report, images_of(report), {"frontal": np.ones((1, 2, 2))}))

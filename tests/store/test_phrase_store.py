@@ -65,7 +65,20 @@ def test_save_and_load_give_the_same_store(store, folder):
     manifest = json.loads((folder / MANIFEST).read_text())
     assert (manifest["name"], manifest["version"]) == ("phrase-store", 1)
     assert manifest["sha256"] == {name: sha256_of(folder / name) for name in (INDEX, PHRASES)}
-    assert manifest["details"] == {"encoder": ENCODER, "dim": DIM, "index": "Flat", "count": 20}
+    assert manifest["details"] == {
+        "encoder": ENCODER,
+        "dim": DIM,
+        "index": "Flat",
+        "count": 20,
+        "credentialed": True,
+    }
+
+
+def test_a_store_remembers_whether_its_phrases_may_leave(tmp_path):
+    for credentialed in (True, False):
+        built = PhraseStore.build([StoredPhrase("a", 1)], np.eye(DIM)[:1], ENCODER, credentialed=credentialed)
+        built.save(tmp_path / "store")
+        assert PhraseStore.load(tmp_path / "store").credentialed is credentialed
 
 
 def test_the_checksum_follows_the_content(store, folder):
@@ -215,7 +228,7 @@ def test_the_same_encoder_under_another_name_is_taken(folder):
             r"dimensions disagree \(index.faiss 16, manifest.json 8, text encoder 16\)",
         ),
         ({"details": lambda d: d | {"encoder": ENCODER | {"dim": 8}}}, r"dimensions disagree .*text encoder 8"),
-        ({"details": lambda d: {"dim": 16, "count": 20}}, "details lack encoder, index"),
+        ({"details": lambda d: {"dim": 16, "count": 20}}, "details lack credentialed, encoder, index"),
         ({"sha256": lambda s: {}}, r"must list index.faiss and phrases.jsonl, lists \[\]"),
         ({"version": lambda v: 2}, "version 2, expected phrase-store version 1"),
     ],

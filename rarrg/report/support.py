@@ -1,0 +1,131 @@
+"""Whether claims bear out a claim, and what is lacking where they do not."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from rarrg.extract.claims import Claim
+from rarrg.extract.concepts import implied
+from rarrg.extract.terms import ORGANS, QUALITIES
+
+Lack = Literal["unsupported", "negation", "certainty", "side", "size"]
+
+# "no acute fracture" is said as "no fracture", not "no large effusion" as "no effusion"
+_NARROWS_LITTLE = frozenset(
+    {"acute", "focal", "active", "overt", "frank", "gross", "discrete", "airspace", "abnormality"}
+)
+_CLEAR_OF = frozenset({"consolidation", "opacity", "infiltrate", "airspace", "pneumonia", "nodule", "mass", "edema"})
+_NOT_NORMAL = frozenset({"enlarge", "widen", "abnormality", "prominent", "shift", "thicken", "acute"})
+_BOTH = frozenset({"left", "right"})
+
+
+@dataclass(frozen=True)
+class Support:
+    """What other claims have to say of a claim.
+
+    Attributes:
+        by: Indices of the claims that bear it out, or bear out a part of it.
+        lack: What they do not bear out, the first of what there is; None where they bear out all.
+        missing: The concepts, places, sides or measures that are lacking.
+    """
+
+    by: frozenset[int] = frozenset()
+    lack: Lack | None = None
+    missing: frozenset[str] = frozenset()
+
+
+def support(claim: Claim, others: Sequence[Claim]) -> Support:
+    """Hold a claim to other claims.
+
+    What is affirmed must be affirmed of the same thing, on the same side and in the same place and size, by one of them
+    or by several together; a side, place or size that the claim does not give may be anything. What is denied, or
+    called normal, must be so in general, or in all that the claim speaks of.
+
+    Args:
+        claim: The claim.
+        others: What it is held to.
+    """
+    return _denied(claim, others) if claim.general else _affirmed(claim, others)
+
+
+def _denied(claim: Claim, others: Sequence[Claim]) -> Support:
+    covering = [index for index, other in enumerate(others) if _covers(other, claim)]
+    wanted = claim.sides or _BOTH
+    denied = frozenset[str]().union(*(others[index].sides or _BOTH for index in covering))
+    if wanted <= denied:
+        return Support(frozenset(index for index in covering if wanted & (others[index].sides or _BOTH)))
+    if denied:
+        return Support(lack="side", missing=wanted - denied)
+    findings = claim.concepts - ORGANS - QUALITIES or claim.concepts
+    affirmed = any(not other.general and findings & implied(other.concepts) and _meet(claim, other) for other in others)
+    return Support(lack="negation" if affirmed else "unsupported", missing=claim.concepts)
+
+
+def _meet(claim: Claim, other: Claim) -> bool:
+    """Whether nothing keeps two claims on different sides."""
+    return not claim.sides or not other.covered or bool(claim.sides & other.covered)
+
+
+def _covers(other: Claim, claim: Claim) -> bool:
+    """Whether a general claim speaks of all that another one speaks of."""
+    if not other.general:
+        return False
+    said = implied(claim.concepts)
+    if claim.normal or not other.normal:
+        return (
+            claim.normal == other.normal
+            and (other.concepts - _NARROWS_LITTLE or other.concepts) <= said
+            and other.places <= claim.places
+            and other.sizes <= claim.sizes
+            and _adds_nothing(claim, other.concepts)
+        )
+    if "lung" in other.concepts:
+        return bool(said & _CLEAR_OF) and _adds_nothing(claim, _CLEAR_OF)
+    return other.concepts <= said and said - other.concepts <= _NOT_NORMAL
+
+
+def _adds_nothing(claim: Claim, denied: frozenset[str]) -> bool:
+    """Whether what a denial names beside its finding only narrows it."""
+    return all(implied(frozenset({name})) & denied for name in claim.concepts - ORGANS - QUALITIES)
+
+
+def _affirmed(claim: Claim, others: Sequence[Claim]) -> Support:
+    wanted = claim.concepts
+    shared = {index: wanted & implied(other.concepts) for index, other in enumerate(others) if not other.general}
+    if missing := wanted.difference(*shared.values()):
+        findings = missing - ORGANS - QUALITIES or missing
+        denied = any(other.general and not other.normal and findings <= implied(other.concepts) for other in others)
+        return Support(lack="negation" if denied else "unsupported", missing=missing)
+    # an organ or a quality must be said of this finding, not of another one
+    stray = frozenset(
+        concept
+        for concept in wanted & (ORGANS | QUALITIES)
+        if len(wanted) > 1 and not any(concept in own and len(own) > 1 for own in shared.values())
+    )
+    if stray:
+        return Support(lack="unsupported", missing=stray)
+    beside = {index for index, own in shared.items() if own and _meet(claim, others[index])}
+    if claim.hedged is not None:
+        for finding in wanted - ORGANS - QUALITIES or wanted:
+            stands = {others[index].hedged for index in beside if finding in shared[index]}
+            if stands == {not claim.hedged}:
+                return Support(lack="certainty")
+    most = max(map(len, shared.values()), default=0)
+    return _placed(claim, others, frozenset(i for i, own in shared.items() if len(own) == most), frozenset(beside))
+
+
+def _placed(claim: Claim, others: Sequence[Claim], nearest: frozenset[int], beside: frozenset[int]) -> Support:
+    """Side, place and size, held to the claims that share most with a claim."""
+    absent = claim.sides.difference(*(others[index].covered for index in nearest))
+    if absent:
+        return Support(lack="side", missing=absent)
+    for side in sorted(claim.sides) or [""]:
+        there = [others[i] for i in nearest if not side or not others[i].covered or side in others[i].covered]
+        if places := claim.places.difference(*(other.places for other in there)):
+            return Support(lack="unsupported", missing=places)
+        sizes = claim.sizes.difference(*(other.sizes for other in there))
+        if sizes or claim.numbers.difference(*(other.numbers for other in there)):
+            return Support(lack="size")
+    return Support(beside)
