@@ -142,7 +142,7 @@ def baseline_outputs(
     whole = dataclasses.replace(
         config,
         out=str(folder / "sentences"),
-        data=dataclasses.replace(config.data, phrases=str(_write_sentences(config, folder / "sentences.jsonl"))),
+        data=dataclasses.replace(config.data, phrases=str(write_sentences(config, folder / "sentences.jsonl"))),
     )
     paper = dataclasses.replace(parity, out=str(folder / "parity"))
     said = {
@@ -162,7 +162,7 @@ def _in_every_scope(images: Sequence[Sequence[str]]) -> dict[Scope, list[list[st
     return {scope: [list(said) for said in images] for scope in SCOPES}
 
 
-def _write_sentences(config: TrainConfig, path: Path) -> Path:
+def write_sentences(config: TrainConfig, path: Path) -> Path:
     """Whole sentences of the findings as key phrases; those with a de-identification mark are left out."""
     studies = [study for study in read_studies(config.data, config.seed) if study.findings]
     rows = (

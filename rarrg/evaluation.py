@@ -2,12 +2,12 @@
 
 The output folder gets ``metrics.json`` (study level), ``metrics.csv`` (study level and per view), ``findings.csv`` (the
 confusion of each finding), ``predictions.jsonl`` (what was said of each study), ``skipped.csv`` and, with baselines,
-``leads.csv`` (the model minus each other system).
+``leads.csv`` (the model minus each other system). The reports and their scores are those of
+:mod:`rarrg.evaluated_reports`.
 """
 
 from __future__ import annotations
 
-import csv
 import dataclasses
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -17,13 +17,13 @@ from typing import Any, Literal
 
 import numpy as np
 
-from rarrg.artifacts import atomic_write, write_json, write_jsonl
+from rarrg.artifacts import write_csv, write_json, write_jsonl
 from rarrg.comparison import Outputs, baseline_outputs, retrieve, spoken
 from rarrg.config import TrainConfig
-from rarrg.data.evaluation_set import SCOPES, EvaluationSet, evaluation_set
+from rarrg.data.evaluation_set import SCOPES, EvaluationSet, evaluation_set, set_of_every_image
 from rarrg.data.screening import screen_images, write_skipped
-from rarrg.data.studies import read_studies
 from rarrg.errors import RarrgError
+from rarrg.evaluated_reports import write_and_score
 from rarrg.extract.key_phrases import KEY_PHRASES, read_key_phrases, with_key_phrases
 from rarrg.extract.reports import reports_of
 from rarrg.extract.rules_step import extract_with_rules
@@ -33,8 +33,12 @@ from rarrg.metrics.findings import OBSERVATIONS, positive_findings
 from rarrg.metrics.systems import COUNTS, MEASURES, SystemOutput, lead, measure
 from rarrg.models.model_folder import model_folder, read_model
 from rarrg.models.text import embed_phrases, load_text_encoder
-from rarrg.pipeline import ReportGenerator, Retrieval
+from rarrg.pipeline import ReportGenerator
+from rarrg.protocols import Protocol, ProtocolName, samples_of, training_reports
+from rarrg.report.study import Retrieval
+from rarrg.scorers import RadGraphScorer, ScorerConfig, Scorers
 from rarrg.types import Split
+from rarrg.writer_config import WriterConfig
 
 log = logging.getLogger(__name__)
 
@@ -76,14 +80,17 @@ class TrainingData:
 
 
 @dataclass(frozen=True)
-class EvaluateOptions:
-    """What to evaluate, and where the results go.
+class EvaluateOptions(WriterConfig):
+    """What to evaluate, how reports are written, and where the results go.
 
     Args:
         model: Model folder.
         data: The studies to evaluate on.
         train: The studies that the model was trained on.
-        split: Split to evaluate on.
+        protocol: What is reported on: studies, mimic-single, mimic-multi, iu-promptmrg or iu-r2gen.
+        chexbert: ``chexbert.pth``, its folder, or ``hub``; null leaves CheXbert out.
+        radgraph: RadGraph as a measure of the reports.
+        split: Split to evaluate on; of a protocol other than studies the test split.
         baselines: Compare with frequent phrases, the nearest training image, a model of whole sentences, the paper's
             losses as printed, and a linear probe. The two models are trained once and kept in MODEL/baselines. On the
             command line --baselines alone means true.
@@ -98,6 +105,9 @@ class EvaluateOptions:
     model: Path = Path("runs/iu_xray")
     data: EvaluationData = field(default_factory=EvaluationData)
     train: TrainingData = field(default_factory=TrainingData)
+    protocol: ProtocolName = "studies"
+    chexbert: str | None = None
+    radgraph: RadGraphScorer = field(default_factory=RadGraphScorer)
     split: Split = "test"
     baselines: bool = False
     parity: str = "ablation/iu_xray_parity.yaml"
@@ -136,8 +146,11 @@ def evaluate(
     trained = read_config([f"--config={training}"])
     out = options.out or folder / "evaluation"
     cache = Path(options.data.cache)
-    generator = ReportGenerator.from_pretrained(folder, threshold=options.threshold, device=options.device)
-    evaluated = _evaluation_set(options, trained, out)
+    generator = ReportGenerator.from_pretrained(
+        folder, threshold=options.threshold, device=options.device, writer=_with_cache(options, out)
+    )
+    scorers = Scorers(ScorerConfig(options.chexbert, options.radgraph), str(generator.device))
+    evaluated, protocol = _evaluation_set(options, trained, out)
 
     found = retrieve(generator, evaluated, cache)
     systems = {OURS: spoken(evaluated, found.texts())}
@@ -169,6 +182,7 @@ def evaluate(
 
     _write(out, results, leads, _confusions(systems, reference))
     write_jsonl(out / "predictions.jsonl", _predictions(evaluated, found.in_study, systems[OURS], reference))
+    write_and_score(generator, evaluated, found.in_study, protocol, scorers, out, say, options.draws, options.seed)
     say(f"\nthreshold {generator.threshold:g}; written to {out}")
     return results
 
@@ -222,18 +236,26 @@ def parity_of(config: TrainConfig, paper: TrainConfig) -> TrainConfig:
     )
 
 
-def _evaluation_set(options: EvaluateOptions, trained: TrainConfig, out: Path) -> EvaluationSet:
-    """Studies with findings, their reference phrases, and which of their images can be read."""
+def _with_cache(options: EvaluateOptions, out: Path) -> WriterConfig:
+    """The writer; a language model's replies are kept in the output folder, so that a run that broke off goes on."""
+    if options.writer == "join" or options.llm.cache is not None:
+        return options
+    out.mkdir(parents=True, exist_ok=True)
+    return dataclasses.replace(options, llm=dataclasses.replace(options.llm, cache=str(out / "replies.sqlite")))
+
+
+def _evaluation_set(options: EvaluateOptions, trained: TrainConfig, out: Path) -> tuple[EvaluationSet, Protocol]:
+    """Studies with findings, their reference phrases, and which of their images can be read; the protocol's samples."""
     data = dataclasses.replace(
         trained.data,
         source=options.data.source or trained.data.source,
         root=options.data.root or trained.data.root,
         cache=options.data.cache,
     )
-    split = [study for study in read_studies(data, trained.seed) if study.split == options.split]
+    split, protocol = samples_of(options.protocol, data, options.split, trained.seed)
+    training = dataclasses.replace(trained.data, root=options.train.root or trained.data.root)
+    protocol = protocol.looked_up_in(training_reports(training, trained.seed))
     studies = [study for study in split if study.findings]
-    if not studies:
-        raise RarrgError(f"data.root: {data.root} has {len(split)} {options.split} studies, none of them with findings")
     try:
         out.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -246,7 +268,7 @@ def _evaluation_set(options: EvaluateOptions, trained: TrainConfig, out: Path) -
     views = [view for study in studies for view in study.views]
     faults = screen_images(views, Path(data.cache) / "screened.jsonl")
     write_skipped(out / "skipped.csv", views, faults, options.data.max_bad_images)
-    evaluated = evaluation_set(studies, faults)
+    evaluated = (evaluation_set if protocol.name == "studies" else set_of_every_image)(studies, faults)
     if not evaluated.studies:
         raise RarrgError(f"data.root: no {options.split} study has a readable frontal or lateral image")
     log.info(
@@ -257,7 +279,7 @@ def _evaluation_set(options: EvaluateOptions, trained: TrainConfig, out: Path) -
         len(split) - len(studies),
         len(studies) - len(evaluated.studies),
     )
-    return evaluated
+    return evaluated, protocol
 
 
 def _reference(evaluated: EvaluationSet) -> Outputs:
@@ -321,15 +343,8 @@ def _write(out: Path, results: Results, leads: Sequence[dict[str, Any]], confusi
         for system, values in measured.items()
         for name, value in values.items()
     ]
-    _write_rows(out / "metrics.csv", rows)
-    _write_rows(out / "findings.csv", confusions)
+    write_csv(out / "metrics.csv", rows, list(rows[0]))
+    write_csv(out / "findings.csv", confusions, list(confusions[0]))
     (out / "leads.csv").unlink(missing_ok=True)
     if leads:
-        _write_rows(out / "leads.csv", leads)
-
-
-def _write_rows(path: Path, rows: Sequence[dict[str, Any]]) -> None:
-    with atomic_write(path) as temporary, temporary.open("w", encoding="utf-8", newline="") as file:
-        table = csv.DictWriter(file, list(rows[0]))
-        table.writeheader()
-        table.writerows(rows)
+        write_csv(out / "leads.csv", leads, list(leads[0]))

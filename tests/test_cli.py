@@ -8,7 +8,8 @@ import pytest
 import yaml
 
 from rarrg import cli
-from rarrg.cli import find_config, main, parse_train
+from rarrg.cli import main, parse_train
+from rarrg.cli_parsing import find_config
 from rarrg.errors import RarrgError
 
 ROOT = Path(__file__).resolve().parents[1]

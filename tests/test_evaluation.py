@@ -15,6 +15,7 @@ from rarrg.data import phantom
 from rarrg.evaluation import parity_of
 from rarrg.experiment import train
 from rarrg.metrics.systems import MEASURES
+from tests.llm.scripted_server import MODEL, scripted_server
 from tests.test_configs import as_iu_xray
 
 BASELINES = ["frequent", "nearest", "sentences", "parity", "probe"]
@@ -107,6 +108,117 @@ def test_without_baselines_only_the_model_is_measured(trained: Path, tmp_path: P
     assert len((out / "predictions.jsonl").read_text(encoding="utf-8").splitlines()) == val
 
 
+def lines(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+
+
+def test_the_reports_of_the_split_are_written_and_scored(
+    trained: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(words(trained, "--split=val")) == 0
+    out = trained / "evaluation"
+    predictions = {row["study_id"]: row for row in lines(out / "predictions.jsonl")}
+    reports = lines(out / "reports.jsonl")
+    assert [row["id"] for row in reports] == list(predictions)
+    for report in reports:
+        retrieved = predictions[report["id"]]["retrieved"]
+        said = {view: [phrase["text"] for phrase in phrases] for view, phrases in report["phrases"].items()}
+        dropped = {phrase["text"] for phrase in report["dropped"]}
+        assert said == {
+            view: [phrase["text"] for phrase in phrases if phrase["text"] not in dropped]
+            for view, phrases in retrieved.items()
+        }
+    # rarrg infer says the same of the same images.
+    first = reports[0]
+    images = [f"--{view}={files[0]}" for view, files in first["images"].items()]
+    argv = ["infer", f"--model={trained}", "--device=cpu", f"--out={tmp_path / 'one.json'}", *images]
+    assert main(argv) == 0
+    alone = json.loads((tmp_path / "one.json").read_text(encoding="utf-8"))
+    assert alone["text"] == first["text"]
+
+    scores = json.loads((out / "report_scores" / "scores.json").read_text(encoding="utf-8"))
+    assert scores["reports"]["scored"] == len(reports)
+    assert scores["reports"]["made_by"]["model"] == [first["model"]]
+    assert scores["protocol"]["training_reports"] > 0
+    assert not (out / "report_scores_joined").exists()
+    # rarrg score of the same file and data is the same.
+    again = tmp_path / "again"
+    argv = ["score", f"--reports={out / 'reports.jsonl'}", f"--data.root={tmp_path / 'data'}", "--split=val"]
+    assert main([*argv, f"--out={again}", "--draws=50"]) == 0
+    assert json.loads((again / "scores.json").read_text(encoding="utf-8")) == scores
+    capsys.readouterr()
+    assert main(["compare", str(trained / "evaluation"), str(again), "--draws=20"]) == 0
+    assert f"{len(reports)} samples of studies in common" in capsys.readouterr().out
+
+
+def test_what_a_language_model_writes_is_scored_beside_the_joined_phrases(trained: Path) -> None:
+    with scripted_server() as server:
+        llm = ["--writer=llm", f"--llm.base_url={server.url}", f"--llm.model={MODEL}", "--examples=0"]
+        assert main(words(trained, "--split=val", *llm)) == 0
+        out = trained / "evaluation"
+        asked = len(server.log())
+        assert asked
+        assert main(words(trained, "--split=val", *llm)) == 0
+        assert len(server.log()) == asked  # replies are kept in the output folder
+    reports, joined = lines(out / "reports.jsonl"), lines(out / "reports_joined.jsonl")
+    assert {row["id"] for row in reports} == {row["id"] for row in joined}
+    assert {row["writer"]["name"] for row in reports} == {"llm"}
+    assert {row["writer"]["name"] for row in joined} == {"join"}
+    for folder, rows_of in (("report_scores", reports), ("report_scores_joined", joined)):
+        scores = json.loads((out / folder / "scores.json").read_text(encoding="utf-8"))
+        assert scores["reports"]["scored"] == len(rows_of)
+    page = (out / "report_scores" / "report.md").read_text(encoding="utf-8")
+    assert "## Table 6: before and after the language model" in page
+    assert "## Table 10: in-context examples" in page
+    assert main(words(trained, "--split=val")) == 0
+    assert not (out / "reports_joined.jsonl").exists()
+    assert {row["writer"]["name"] for row in lines(out / "reports.jsonl")} == {"join"}
+
+
+def test_a_study_without_a_readable_image_is_a_sample_without_a_report(trained: Path) -> None:
+    assert main(words(trained, "--split=val")) == 0
+    out = trained / "evaluation"
+    before = json.loads((out / "report_scores" / "scores.json").read_text(encoding="utf-8"))
+    broken = lines(out / "reports.jsonl")[0]
+    for files in broken["images"].values():
+        for file in files:
+            Path(file).write_bytes(b"no image")
+    assert main(words(trained, "--split=val", "--data.max_bad_images=0.9")) == 0
+    scores = json.loads((out / "report_scores" / "scores.json").read_text(encoding="utf-8"))
+    assert scores["reports"]["missing"] == 1
+    assert scores["reports"]["scored"] == before["reports"]["scored"] - 1
+    assert scores["protocol"] == before["protocol"]
+    assert (out / "report_scores" / "unmatched.csv").read_text().split() == ["id,problem", f"{broken['id']},missing"]
+
+
+def test_another_protocol_chooses_the_samples(trained: Path, tmp_path: Path) -> None:
+    studies = [study for study in phantom.read(tmp_path / "drawn") if study.split == "test"]
+    entries = [
+        {
+            "id": study.id,
+            "report": study.findings,
+            "image_path": [f"{study.id}/{number}.png" for number in range(len(study.views))],
+        }
+        for study in studies
+    ]
+    for study in studies:
+        folder = tmp_path / "r2gen" / "images" / study.id
+        folder.mkdir(parents=True)
+        for number, view in enumerate(study.views):
+            (folder / f"{number}.png").write_bytes(view.path.read_bytes())
+    (tmp_path / "r2gen" / "annotation.json").write_text(json.dumps({"train": [], "val": [], "test": entries}))
+    listed = [{"image_path": [image], "report": entry["report"]} for entry in entries for image in entry["image_path"]]
+    (tmp_path / "r2gen" / "iu_annotation_promptmrg.json").write_text(json.dumps(listed))
+    for name, samples in (("iu-r2gen", len(entries)), ("iu-promptmrg", len(listed))):
+        out = tmp_path / name
+        argv = [f"--protocol={name}", f"--data.root={tmp_path / 'r2gen'}", f"--train.root={tmp_path / 'data'}"]
+        assert main(words(trained, *argv, f"--out={out}")) == 0
+        scores = json.loads((out / "report_scores" / "scores.json").read_text(encoding="utf-8"))
+        assert (scores["protocol"]["name"], scores["reports"]["scored"]) == (name, samples)
+        assert scores["protocol"]["training_reports"] > 0  # the model's, which the file does not hold
+        assert len(lines(out / "predictions.jsonl")) == samples
+
+
 @pytest.mark.parametrize(
     ("flag", "compares"),
     [
@@ -156,6 +268,9 @@ def test_parity_is_the_papers_training_of_the_models_own_studies_and_encoders(ti
     [
         (["--split=extra"], "has 0 extra studies, none of them with findings"),
         (["--data.root=nowhere"], "data.root: no folder nowhere"),
+        (["--protocol=iu-r2gen"], "annotation.json: cannot be read"),
+        (["--protocol=iu-r2gen", "--split=val"], "split: iu-r2gen is of the test split, got val"),
+        (["--chexbert=nowhere.pth"], "nowhere.pth: is not there"),
         (["--threshold=2"], "threshold: must be in (0, 1), got 2"),
         (["--draws=0"], "draws: must be at least 1, got 0"),
         (["--basline=true"], "unknown key basline; did you mean baselines?"),

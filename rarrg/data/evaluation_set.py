@@ -57,3 +57,29 @@ def evaluation_set(studies: Sequence[Study], unreadable: Collection[str] = ()) -
         if "lateral" in chosen:
             members["lateral"].append((index, (chosen["lateral"],)))
     return EvaluationSet(tuple(kept), tuple(views), members)
+
+
+def set_of_every_image(studies: Sequence[Study], unreadable: Collection[str] = ()) -> EvaluationSet:
+    """Take every readable image of each study, those in other positions included.
+
+    Args:
+        studies: The studies. One without a readable image is left out.
+        unreadable: Ids of images to pass over.
+    """
+    kept: list[Study] = []
+    views: list[View] = []
+    members: dict[Scope, list[tuple[int, tuple[int, ...]]]] = {scope: [] for scope in SCOPES}
+    for study in studies:
+        own = [view for view in study.views if view.image_id not in unreadable]
+        if not own:
+            continue
+        places = range(len(views), len(views) + len(own))
+        members["study"].append((len(kept), tuple(places)))
+        scopes: tuple[Scope, ...] = ("frontal", "lateral")
+        for scope in scopes:
+            of_view = tuple(place for place, view in zip(places, own, strict=True) if view.position == scope)
+            if of_view:
+                members[scope].append((len(kept), of_view))
+        kept.append(study)
+        views += own
+    return EvaluationSet(tuple(kept), tuple(views), members)

@@ -88,6 +88,22 @@ def read(root: Path) -> list[Study]:
     return [Study(study, split_of[study], tuple(images), *reports[study]) for study, images in views.items()]
 
 
+def frontal_images(root: Path) -> set[str]:
+    """Ids of the images whose ViewPosition is AP or PA, as papers count frontal images; the view code has no say.
+
+    Args:
+        root: The data folder.
+
+    Raises:
+        RarrgError: The metadata are missing or malformed.
+    """
+    return {
+        dicom
+        for _, (dicom, position) in read_rows(_table(root, "metadata"), ("dicom_id", "ViewPosition"))
+        if position.strip().upper() in ("AP", "PA")
+    }
+
+
 def position_of(view_position: str, view_code: str) -> Position:
     """Frontal, lateral or other.
 

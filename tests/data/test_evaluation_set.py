@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from rarrg.data.evaluation_set import evaluation_set
+from rarrg.data.evaluation_set import evaluation_set, set_of_every_image
 from rarrg.types import Position, Study, View
 
 
@@ -27,3 +27,9 @@ def test_an_unreadable_image_gives_way_to_the_next_of_its_position() -> None:
     chosen = evaluation_set([study("a", "frontal", "frontal"), study("b", "frontal")], {"a-0", "b-0"})
     assert [view.image_id for view in chosen.views] == ["a-1"]
     assert [each.id for each in chosen.studies] == ["a"]
+
+
+def test_every_image_may_be_taken() -> None:
+    chosen = set_of_every_image([study("a", "frontal", "other", "frontal"), study("b", "lateral")], {"a-2", "b-0"})
+    assert [view.image_id for view in chosen.views] == ["a-0", "a-1"]
+    assert chosen.members == {"study": [(0, (0, 1))], "frontal": [(0, (0,))], "lateral": []}
