@@ -24,9 +24,9 @@ from rarrg.config import TrainConfig
 from rarrg.errors import RarrgError, require
 from rarrg.evaluated_reports import SCORES_OF_REPORTS
 from rarrg.evaluation import EvaluateOptions, EvaluationData, evaluate
-from rarrg.experiment import train
 from rarrg.llm_config import LLMConfig
 from rarrg.scoring import SCORES
+from rarrg.training_once import train_once
 from rarrg.writer_config import WriterConfig
 
 SENTENCES = "sentences"
@@ -162,7 +162,7 @@ def ablate(
     for each, seed, config, writer in planned:
         place = options.out / each.name / f"seed-{seed}"
         say(f"\n{each.name}, seed {seed}: {each.about}")
-        model = _trained(config, options.out / "models", read_config, say)
+        model = _trained(config, options.out / "models")
         _evaluated(model, config, writer, place, options, read_config, say)
         folders.setdefault(each.name, []).append(place)
     cells = cells_of(folders, grid.against, options.draws)
@@ -203,22 +203,14 @@ def _digest(value: Any) -> str:
     return hashlib.sha256(json.dumps(value, sort_keys=True, default=str).encode()).hexdigest()[:12]
 
 
-def _trained(
-    config: TrainConfig, folder: Path, read_config: Callable[[Sequence[str]], TrainConfig], say: Callable[[str], None]
-) -> Path:
+def _trained(config: TrainConfig, folder: Path) -> Path:
     """The model of a configuration, trained where it is not there yet."""
     out = folder / _digest({**dataclasses.asdict(config), "out": None})
     phrases = config.data.phrases
     if phrases is not None and str(phrases) == SENTENCES:
         out.mkdir(parents=True, exist_ok=True)
         phrases = str(write_sentences(config, out / f"{SENTENCES}.jsonl"))
-    config = dataclasses.replace(config, out=str(out), data=dataclasses.replace(config.data, phrases=phrases))
-    if (out / MANIFEST).is_file() and read_config([f"--config={out / 'train.yaml'}"]) == config:
-        say(f"{out}: was trained before")
-        return out
-    resumed = (out / "train.yaml").is_file() and (out / "checkpoints" / "last.ckpt").is_file()
-    train(config, "last" if resumed else None)
-    return out
+    return train_once(dataclasses.replace(config, out=str(out), data=dataclasses.replace(config.data, phrases=phrases)))
 
 
 def _evaluated(

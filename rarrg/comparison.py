@@ -15,16 +15,14 @@ from pathlib import Path
 
 import numpy as np
 import torch
-import yaml
 from tqdm.auto import tqdm
 
-from rarrg.artifacts import MANIFEST, write_jsonl
+from rarrg.artifacts import write_jsonl
 from rarrg.baselines import LinearProbe, average_by_study, choose_thresholds, frequent_phrases, nearest_phrases
 from rarrg.config import TrainConfig
 from rarrg.data.evaluation_set import SCOPES, EvaluationSet, Scope, evaluation_set
 from rarrg.data.features import FeatureCache
 from rarrg.data.studies import read_studies
-from rarrg.experiment import train
 from rarrg.extract.rules import extract_phrases
 from rarrg.extract.sentences import sentences
 from rarrg.extract.spelling import MARK
@@ -33,6 +31,7 @@ from rarrg.metrics.systems import SystemOutput
 from rarrg.pipeline import ReportGenerator
 from rarrg.preparation import Prepared, prepare
 from rarrg.report.study import Retrieval
+from rarrg.training_once import train_once
 
 log = logging.getLogger(__name__)
 
@@ -177,17 +176,7 @@ def write_sentences(config: TrainConfig, path: Path) -> Path:
 
 
 def _trained(config: TrainConfig, device: torch.device) -> ReportGenerator:
-    folder = Path(config.out)
-    before = folder / "train.yaml"
-    # But for where it lies: a model folder may be moved or copied.
-    wanted = {**dataclasses.asdict(config), "out": None}
-    same = before.is_file() and {**yaml.safe_load(before.read_text(encoding="utf-8")), "out": None} == wanted
-    if same and (folder / MANIFEST).is_file():
-        log.info("%s: taken up as trained before", folder)
-    else:
-        log.info("%s: training", folder)
-        train(config)
-    return ReportGenerator.from_pretrained(folder, device=str(device))
+    return ReportGenerator.from_pretrained(train_once(config), device=str(device))
 
 
 def _probe(

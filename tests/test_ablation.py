@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from rarrg import ablation
+from rarrg import ablation, training_once
 from rarrg.ablation import AblateOptions, ablate, read_grid
 from rarrg.artifacts import read_jsonl
 from rarrg.cli import parse_train
@@ -106,6 +106,6 @@ def test_a_grid_is_run_once_and_gives_a_table(tiny_config: TrainConfig, tmp_path
     said = {row["text"] for row in read_jsonl(tmp_path / "out" / "E1" / "seed-0" / "reports.jsonl")}
     assert said
 
-    monkeypatch.setattr(ablation, "train", lambda *_: pytest.fail("trained again"))
+    monkeypatch.setattr(training_once, "train", lambda *_: pytest.fail("trained again"))
     monkeypatch.setattr(ablation, "evaluate", lambda *_: pytest.fail("evaluated again"))
     assert run() == cells

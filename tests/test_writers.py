@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 
 import pytest
@@ -83,3 +84,20 @@ def test_a_list_is_written_by_a_server_that_copies_its_example(tmp_path: Path):
         assert len(row["grounding"]["drafts"]) == 2
         phrases = {phrase["id"] for said in row["phrases"].values() for phrase in said}
         assert all(set(sentence["phrases"]) <= phrases for sentence in row["grounding"]["sentences"])
+
+
+def test_a_draft_is_shown_while_it_is_written_on_a_terminal(tmp_path: Path, capsys, monkeypatch):
+    model = build_model(tmp_path / "tiny")
+    image = draw_image(tmp_path / "a.png", 0)
+    with scripted_server() as server:
+        words = ["infer", "--model", str(model), "--frontal", str(image), "--device=cpu", "--writer=llm"]
+        words += [f"--llm.base_url={server.url}", f"--llm.model={MODEL}"]
+        assert main(words) == 0
+        assert "draft 1: " not in capsys.readouterr().err
+        monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+        assert main(words) == 0
+        printed = capsys.readouterr()
+        assert [bool(entry["body"].get("stream")) for entry in server.log()].count(True) > 0
+    shown = printed.err.split("draft 1: ")[1].split("\n")[0]
+    assert shown
+    assert printed.out.strip()

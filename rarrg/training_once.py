@@ -1,0 +1,40 @@
+"""A training that stands already is taken up, and one that broke off goes on."""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+from pathlib import Path
+
+import yaml
+
+from rarrg.artifacts import MANIFEST
+from rarrg.config import TrainConfig
+from rarrg.experiment import train
+
+log = logging.getLogger(__name__)
+
+
+def train_once(config: TrainConfig) -> Path:
+    """Train, unless the run folder holds a model of the same configuration; resume from its last checkpoint.
+
+    Where the folder lies does not matter: it may be moved or copied.
+
+    Args:
+        config: The configuration.
+
+    Returns:
+        The run folder.
+
+    Raises:
+        RarrgError: Data, encoders or the checkpoint are missing or do not fit the configuration.
+    """
+    folder = Path(config.out)
+    before = folder / "train.yaml"
+    wanted = {**dataclasses.asdict(config), "out": None}
+    same = before.is_file() and {**yaml.safe_load(before.read_text(encoding="utf-8")), "out": None} == wanted
+    if same and (folder / MANIFEST).is_file():
+        log.info("%s: taken up as trained before", folder)
+        return folder
+    log.info("%s: training", folder)
+    return train(config, "last" if same and (folder / "checkpoints" / "last.ckpt").is_file() else None)
