@@ -18,19 +18,17 @@ from typing import Any
 import yaml
 
 from rarrg.ablation_table import Cell, as_markdown, cells_of
-from rarrg.artifacts import MANIFEST, read_json, write_csv, write_json, write_text
+from rarrg.artifacts import write_csv, write_text
 from rarrg.comparison import write_sentences
 from rarrg.config import TrainConfig
 from rarrg.errors import RarrgError, require
-from rarrg.evaluated_reports import SCORES_OF_REPORTS
-from rarrg.evaluation import EvaluateOptions, EvaluationData, evaluate
+from rarrg.evaluation import EvaluateOptions, EvaluationData
+from rarrg.evaluation_once import evaluate_once
 from rarrg.llm_config import LLMConfig
-from rarrg.scoring import SCORES
 from rarrg.training_once import train_once
 from rarrg.writer_config import WriterConfig
 
 SENTENCES = "sentences"
-DONE = "ablation.json"
 
 
 @dataclass(frozen=True)
@@ -163,7 +161,11 @@ def ablate(
         place = options.out / each.name / f"seed-{seed}"
         say(f"\n{each.name}, seed {seed}: {each.about}")
         model = _trained(config, options.out / "models")
-        _evaluated(model, config, writer, place, options, read_config, say)
+        given = {key.name: getattr(writer, key.name) for key in dataclasses.fields(WriterConfig)}
+        data = EvaluationData(root=config.data.root, cache=options.cache)
+        evaluate_once(
+            EvaluateOptions(model=model, data=data, out=place, draws=options.draws, **given), read_config, say
+        )
         folders.setdefault(each.name, []).append(place)
     cells = cells_of(folders, grid.against, options.draws)
     write_csv(options.out / "ablation.csv", map(dataclasses.asdict, cells), [f.name for f in dataclasses.fields(Cell)])
@@ -211,28 +213,3 @@ def _trained(config: TrainConfig, folder: Path) -> Path:
         out.mkdir(parents=True, exist_ok=True)
         phrases = str(write_sentences(config, out / f"{SENTENCES}.jsonl"))
     return train_once(dataclasses.replace(config, out=str(out), data=dataclasses.replace(config.data, phrases=phrases)))
-
-
-def _evaluated(
-    model: Path,
-    trained: TrainConfig,
-    writer: WriterConfig,
-    place: Path,
-    options: AblateOptions,
-    read_config: Callable[[Sequence[str]], TrainConfig],
-    say: Callable[[str], None],
-) -> None:
-    made = {
-        "model": read_json(model / MANIFEST)["sha256"],
-        "writer": dataclasses.asdict(writer),
-        "draws": options.draws,
-    }
-    done = place / DONE
-    scores = place / SCORES_OF_REPORTS / SCORES
-    if done.is_file() and scores.is_file() and read_json(done) == json.loads(json.dumps(made)):
-        say(f"{place}: was evaluated before")
-        return
-    data = EvaluationData(root=trained.data.root, cache=options.cache)
-    given = {key.name: getattr(writer, key.name) for key in dataclasses.fields(WriterConfig)}
-    evaluate(EvaluateOptions(model=model, data=data, out=place, draws=options.draws, **given), read_config, say)
-    write_json(done, made)

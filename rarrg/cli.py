@@ -35,6 +35,7 @@ commands:
   compare   two scored systems, paired:    rarrg compare DIR OTHER
   rexrank   studies, reports of ReXrank:   rarrg rexrank --input FILE --reports FILE --out FILE
   ablate    experiments of a grid:         rarrg ablate --config ablation/iu_xray.yaml --root DIR
+  reproduce all of it, and the paper's table: rarrg reproduce --config mimic.yaml --data.root DIR
   extract   reports to key phrases:        rarrg extract --config mimic.yaml --data.root DIR --out DIR
   phrases   count and compare key phrases: rarrg phrases stats DIR [OTHER]
   demo      train on drawn studies (or an IU X-Ray folder) and report a held-out pair"""
@@ -141,6 +142,18 @@ def _ablate(argv: Sequence[str], prog: str) -> int:
     return run_ablate(argv, prog, lambda words: parse_train(words)[0])
 
 
+def _reproduce(argv: Sequence[str], prog: str) -> int:
+    from rarrg.cli_infer import plain_words
+    from rarrg.reproduction import ReproduceOptions, reproduce
+
+    parser = parser_of(prog, "Extract, train, evaluate, and put the paper's table beside the result.")
+    parser.add_class_arguments(ReproduceOptions, fail_untyped=True)
+    options = ReproduceOptions(**parse(parser, plain_words(argv)))
+    _quiet_lightning()
+    reproduce(options, find_config, lambda words: parse_train(words)[0], lambda words: parse_extract(words)[1], print)
+    return 0
+
+
 def parse_extract(argv: Sequence[str], prog: str = "rarrg extract") -> tuple[str, ExtractOptions]:
     """Read a step and the options of ``rarrg extract``.
 
@@ -216,6 +229,7 @@ COMMANDS: dict[str, Callable[[Sequence[str], str], int]] = {
     "compare": run_compare,
     "rexrank": run_rexrank,
     "ablate": _ablate,
+    "reproduce": _reproduce,
     "extract": _extract,
     "phrases": _phrases,
     "demo": _demo,

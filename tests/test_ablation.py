@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from rarrg import ablation, training_once
+from rarrg import ablation, evaluation_once, training_once
 from rarrg.ablation import AblateOptions, ablate, read_grid
 from rarrg.artifacts import read_jsonl
 from rarrg.cli import parse_train
@@ -107,5 +107,5 @@ def test_a_grid_is_run_once_and_gives_a_table(tiny_config: TrainConfig, tmp_path
     assert said
 
     monkeypatch.setattr(training_once, "train", lambda *_: pytest.fail("trained again"))
-    monkeypatch.setattr(ablation, "evaluate", lambda *_: pytest.fail("evaluated again"))
+    monkeypatch.setattr(evaluation_once, "evaluate", lambda *_: pytest.fail("evaluated again"))
     assert run() == cells
