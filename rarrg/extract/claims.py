@@ -10,8 +10,9 @@ from functools import lru_cache
 
 from rarrg.extract.concepts import concept
 from rarrg.extract.cues import SENTENCE_END, covered_sides, named_sides
-from rarrg.extract.pieces import Piece, is_number, read_pieces
-from rarrg.extract.terms import FILLER, NORMAL, ORGANS, PAIRED, PLACES, QUALITIES, SIDES, SIZES
+from rarrg.extract.filler import FILLER
+from rarrg.extract.pieces import Piece, Reading, is_number, read_pieces
+from rarrg.extract.terms import NORMAL, ORGANS, PAIRED, PLACES, QUALITIES, SIDES, SIZES
 
 
 @dataclass(frozen=True)
@@ -43,12 +44,21 @@ class Claim:
     hedged: bool | None = False
 
 
+_TOGETHER = {
+    frozenset({"low", "volume"}): "hypoinflation",
+    frozenset({"enlarge", "node"}): "adenopathy",
+    frozenset({"enlarge", "thyroid"}): "goiter",
+}
+"""Words of one claim that together have a name."""
+
+
 @lru_cache(maxsize=1 << 14)
-def read_claims(text: str) -> tuple[Claim, ...]:
+def read_claims(text: str, reading: Reading = "last") -> tuple[Claim, ...]:
     """Read the claims of a text.
 
     Args:
         text: A phrase or a report, in any case.
+        reading: Whose place it is that ends a list.
 
     Returns:
         Claims in the order of the text; none of a text that only says what was looked at.
@@ -56,7 +66,7 @@ def read_claims(text: str) -> tuple[Claim, ...]:
     return tuple(
         claim
         for sentence in SENTENCE_END.split(text.lower())
-        for piece in read_pieces(sentence)
+        for piece in read_pieces(sentence, reading)
         for claim in _claims(piece)
     )
 
@@ -82,6 +92,9 @@ def _claims(piece: Piece) -> list[Claim]:
     )
     if "heart" in organs and found & {"enlarge", "borderline", "cardiomegaly"}:
         return [replace(claim, concepts=claim.concepts - {"heart", "enlarge"} | {"cardiomegaly"})]
+    for parts, name in _TOGETHER.items():
+        if parts <= claim.concepts:
+            claim = replace(claim, concepts=claim.concepts - parts | {name})
     if piece.normal and not piece.denied and organs and found <= QUALITIES:
         if "pulmonary" in plain and len(organs) > 1:
             # normal pulmonary vessels are no normal lungs

@@ -14,7 +14,8 @@ _LIMIT = (
     r"(?:upper (?:limits?|range|end)(?: of)?(?: the)? normal(?: range)?|(?:high|top)(?: of)?(?: the)? normal)"
     r"(?: limits)?"
 )
-_GREATER = r"(?:greater|larger|more(?: \w+)?|worse)"
+_POOR = r"(?:low|poor|shallow|suboptimal|reduced)"
+_GREATER = r"(?:greate(?:r|st)|larger|(?:more|most)(?: (?!likely)\w+)?|wors(?:e|t))"
 _SIDE = r"(?:on |at |in )?(?:the )?(?:left|right)(?: side| lung)?"
 _SPELLINGS: tuple[tuple[re.Pattern[str], str], ...] = tuple(
     (re.compile(rf"\b(?:{pattern})\b"), name)
@@ -24,6 +25,12 @@ _SPELLINGS: tuple[tuple[re.Pattern[str], str], ...] = tuple(
         (r"(?<=\d)\.0+(?= ?[cm]m)", ""),
         (r"(\d+(?:\.\d+)?) ?([cm])(?:enti|illi)?m(?:eters?)?", r"\1_\2m"),
         (r"(lef|righ)tward", r"\1t"),
+        (r"(?:a |an )?(?:normal|anatomic(?:al)?|incidental) (?:anatomic(?:al)? )?(?:variant|variation)", ""),
+        (
+            r"(?:evaluation|assessment|visualization|study|examination)(?: of the [\w ]+?)? (?:is |are )?(?:\w+ly )?"
+            r"(?:limited|compromised|degraded) (?:by|due to|because of|secondary to|given)",
+            "",
+        ),
         (r"lul", "left upper lobe"),
         (r"lll", "left lower lobe"),
         (r"rul", "right upper lobe"),
@@ -60,6 +67,35 @@ _SPELLINGS: tuple[tuple[re.Pattern[str], str], ...] = tuple(
         (r"airspace (?:diseases?|process(?:es)?)", "airspace opacity"),
         (r"(?<=retrosternal )clear ?space", "space"),
         (r"mid(?:dle)? ?lungs?", "mid lung"),
+        (r"mid ?thoracic", "mid thoracic"),
+        (r"inspiratory (?=(?:lung )?volumes?)", ""),
+        (
+            rf"{_POOR} (?:inspirat\w+(?: effort)?|(?:lung )?inflation)"
+            rf"|inspirat\w+(?: effort)? (?:is |was |appears )?{_POOR}",
+            "hypoinflation",
+        ),
+        (
+            r"free (?:(?:intra ?peritoneal|intra ?abdominal|sub ?diaphragmatic) )?(?:air|gas)"
+            r"(?: (?:is|seen|noted|present|identified|visible))*"
+            r"(?: (?:under|below|beneath)(?: the| either| both)*( left| right)? (?:hemi)?diaphragms?)?",
+            r"pneumoperitoneum\1",
+        ),
+        (
+            r"(?:cours|pass|extend|travel|travers)(?:es|s|ing) (?:below|beneath) the (?:left )?(?:hemi)?diaphragm"
+            r"(?= .*(?:stomach|gastric|duoden))",
+            "",
+        ),
+        (r"(?<=\d_[cm]m) (?:from|superior to|proximal to) (?=(?:the )?carina)", " above "),
+        (r"(?:behind|posterior to) the (?:heart|cardiac silhouette)", "retrocardiac"),
+        (r"(?:compressive|relaxation|passive) (?=(?:\w+ ){0,3}atelecta)", ""),
+        (r"thoracic (?=aort)", ""),
+        (r"degenerative diseases?", "degenerative change"),
+        (r"(acute|active|focal|significant|abnormal) ((?:\w+ ){0,2})findings?", r"\1 \2abnormality"),
+        (r"quadrants? of the abdomen", "quadrant"),
+        (r"vertebral bod(?:y|ies)", "vertebra"),
+        (r"([clt]\d{1,2}) (?:vertebra|body|level)", r"\1"),
+        (r"(minor|major|horizontal|oblique) fissures?", r"\1_fissure"),
+        (r"relative to (?:that (?:of|on) )?(?:the )?(?:left|right)(?: side)?", ""),
         (r"costo ?phrenic(?: (?:sulc(?:us|i)|recess(?:es)?))?", "costophrenic"),
         (r"t spine", "thoracic spine"),
         (r"l spine", "lumbar spine"),
@@ -69,8 +105,9 @@ _SPELLINGS: tuple[tuple[re.Pattern[str], str], ...] = tuple(
         (r"thoraco ?lumbar", "thoracic lumbar"),
         (rf"(?:(?:at|near|of|in|towards?|the) )*{_LIMIT}|borderline(?: enlarged| large)?", "borderline"),
         (r"(?:with)?in (?:the )?(?:normal (?:size )?limits|limits of normal|normal range)", "normal"),
-        (rf"(left|right) (?:side )?(?:is )?{_GREATER} than {_SIDE}", r"\1_greater"),
-        (rf"{_GREATER} (?:on|at|in) (?:the )?(left|right)(?: side)?(?: than {_SIDE})?", r"\1_greater"),
+        (rf"(left|right) (?:side |effusion |one )?(?:is |being |appearing )?{_GREATER} than {_SIDE}", r"\1_greater"),
+        (r"(left|right) (?:side )?predominan\w+", r"\1_greater"),
+        (rf"{_GREATER} (?:on|at|in) (?:the )?(left|right)(?: side| lung\b)?(?: than {_SIDE})?", r"\1_greater"),
         (
             r"tips? (?:is |are )?(?:out of view|not (?:seen|visualized|imaged|included)"
             r"|(?:out of|beyond|off|not included in) the (?:inferior |lower )?"
@@ -80,7 +117,7 @@ _SPELLINGS: tuple[tuple[re.Pattern[str], str], ...] = tuple(
         (r"bi ?(basilar|basal|apical|hilar)", r"bilateral \1"),
     )
 )
-_ENDING = re.compile(r"(?<=\w{4})(?:ings?|ed|ions?|ments?|es|(?<![isu])s|e)$")
+_ENDING = re.compile(r"(?<=\w{4})(?:(?:at)?(?:ings?|ed|ions?|es|e)|ments?|(?<![isu])s)$")
 
 
 def one_spelling(text: str) -> str:

@@ -11,6 +11,8 @@ Labeler = Callable[[str], Mapping[str, str]]
 SENTENCE_END = re.compile(r"(?<=[.!?;])\s+(?=\S)")
 HEDGE = r"possibl[ey]|probabl[ey]|maybe|likely|may|might|could|suspect\w*|questionable|suggest\w*|versus|vs|cannot"
 
+NOR_IS = re.compile(r"\bnor (?:is|are|was|were)(?: there)?\b")
+
 _LEFT = re.compile(r"\b(?:left|l[ul]l|lingula\w*)\b")
 _RIGHT = re.compile(r"\b(?:right|r[uml]l|middle lobe)\b")
 _BOTH = re.compile(r"\b(?:bilateral(?:ly)?|both|bi(?:basilar|basal|apical|hilar|lateral))\b")

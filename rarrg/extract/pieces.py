@@ -8,40 +8,20 @@ a place or an organ alone goes to the piece that says something of it.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Literal
 
-from rarrg.extract.concepts import concept, one_spelling
-from rarrg.extract.cues import HEDGE
-from rarrg.extract.earlier import without_comparison
+from rarrg.extract.concepts import concept
+from rarrg.extract.filler import FILLER
 from rarrg.extract.lexicon import words
-from rarrg.extract.terms import FILLER, NORMAL, ORGANS, PLACES, QUALITIES, SIDES, SIZES, STATES
+from rarrg.extract.marks import MAYBE, NO, marked
+from rarrg.extract.terms import NORMAL, ORGANS, PLACES, QUALITIES, SIDES, SIZES, STATES
 
-_NO, _MAYBE = "¬", "≈"
-_IMAGES = r"(?:views?|projections?|radiographs?|images?|films?|x-?rays?)"
-_VIEW = re.compile(
-    r"\b(?:(?:on|in|from|at) )?(?:(?:both|the|this|these|either) )*"
-    rf"(?:(?:frontal|lateral)(?:,? and |,? or |/|, )?(?:the )?)+ ?(?:chest )?{_IMAGES}\b"
-    rf"|\b(?:on|in) both {_IMAGES}\b"
-)
-_NOT_EXCLUDED = re.compile(
-    r"\b(?:can ?not|can't|could not|may not|not)(?: be)?(?: (?:entirely|completely|definitively|fully))?(?: be)?"
-    r" (?:excluded?|ruled out|rule out)\b|\bdifficult to (?:exclude|rule out)\b"
-)
-_DOUBT = re.compile(
-    rf"\b(?:{HEDGE}|suspicious for|suspicion (?:of|for)|concern(?:ing)? (?:for|of)|worrisome for|presum\w+|perhaps"
-    r"|(?:thought|believed|felt) to|favou?r\w*|potentially|(?:possibility|question|suggestion) of"
-    r"|rais(?:ing|es|e) (?:the )?(?:possibility|question|concern) (?:of|for)|differential (?:diagnosis )?includes)\b"
-)
-_BESIDES = re.compile(
-    r"\b(?:in addition to|along with|as well as|together with|accompanied by|alongside|besides|in combination with)\b"
-)
-_DENIAL = re.compile(
-    r"\b(?:no|not|without|neither|nor|absen(?:t|ce of)|free (?:of|from)|clear of|negative for|lack of|devoid of|lacks?"
-    r"|never|rather than)\b"
-)
-_TOKEN = re.compile(rf"[{_NO}{_MAYBE},;:()/]|[^\s{_NO}{_MAYBE},;:()/]+")
+_TOKEN = re.compile(rf"[{NO}{MAYBE},;:()/]|[^\s{NO}{MAYBE},;:()/]+")
 _LISTING = {",", "and", "or", "nor", "/"}
-_BREAKING = words("but with which while whereas although though however plus except despite there versus vs ; : ( )")
+_BREAKING = words(
+    "but with which while whereas although though however plus except despite there versus given vs ; : ( )"
+)
 _VERBS = words(
     "is are was were has have appears appear shows show demonstrates demonstrate reveals reveal remains remain"
 )
@@ -54,7 +34,12 @@ _WANTING = words(
     first second third fourth fifth sixth seventh eighth ninth tenth
     """
 )
+_WHERE = words("in within at on along over near involving affecting throughout")
 _NOUN = re.compile(r"(?:ence|ment|tion|ing|ity)$")
+
+
+Reading = Literal["last", "first", "every"]
+"""Of what is listed or joined by "with": what the place behind it belongs to."""
 
 
 @dataclass
@@ -90,6 +75,8 @@ class Piece:
         """It says something of a place or an organ, and does not only name it."""
         if self.normal or any(map(_is_finding, self.said)):
             return True
+        if "changes" in self.words and not QUALITIES.isdisjoint(map(concept, self.said)):
+            return True
         organs = not ORGANS.isdisjoint(map(concept, self.said))
         return any(concept(word) in STATES and (organs or _NOUN.search(word)) for word in self.said)
 
@@ -111,17 +98,17 @@ def is_number(word: str) -> bool:
     return word[0].isdigit() or word[0] in "<>~"
 
 
-def read_pieces(sentence: str) -> list[Piece]:
-    """Read the pieces of a lower-case sentence."""
-    return _gathered(_reached(_cut(_marked(sentence))))
+def read_pieces(sentence: str, reading: Reading = "last") -> list[Piece]:
+    """Read the pieces of a lower-case sentence.
 
-
-def _marked(sentence: str) -> str:
-    text = _VIEW.sub(" ", " ".join(sentence.replace("*", " ").split()).rstrip(" .,;:!?"))
-    text = _BESIDES.sub("with", one_spelling(without_comparison(text)))
-    text = _NOT_EXCLUDED.sub(f" {_MAYBE} ", text)
-    text = _DOUBT.sub(lambda cue: f" {_MAYBE} versus " if cue[0] in ("versus", "vs") else f" {_MAYBE} ", text)
-    return _DENIAL.sub(f" {_NO} ", text)
+    Args:
+        sentence: The sentence.
+        reading: Whose place it is that ends a list: "a mass with a cavity in the left lung".
+    """
+    pieces = _reached(_cut(marked(sentence)))
+    if reading != "last":
+        _share_place(pieces, every=reading == "every")
+    return _gathered(pieces)
 
 
 def _cut(text: str) -> list[Piece]:
@@ -129,14 +116,14 @@ def _cut(text: str) -> list[Piece]:
     for token in _TOKEN.findall(text):
         word = token.strip(".'\"-")
         last = pieces[-1]
-        if token in (_NO, _MAYBE):
+        if token in (NO, MAYBE):
             if last.said:
                 pieces.append(last := Piece(before=token))
             last.marks += token
         elif word in _LISTING or word in _BREAKING:
             if last.said or (last.marks and last.words):
                 pieces.append(Piece(before=word))
-            elif last.before in ("", ",", _MAYBE) or word in _BREAKING:
+            elif last.before in ("", ",", MAYBE) or word in _BREAKING:
                 last.before = word
         elif any(map(str.isalnum, word)):
             last.words.append(word)
@@ -148,11 +135,11 @@ def _reached(pieces: list[Piece]) -> list[Piece]:
     kept: list[Piece] = []
     for index, piece in enumerate(pieces):
         if not piece.said:
-            if piece.before in (_NO, _MAYBE):
-                _reach_back(kept, denied=_MAYBE not in piece.marks)
+            if piece.before in (NO, MAYBE):
+                _reach_back(kept, denied=MAYBE not in piece.marks)
             continue
         if piece.marks:
-            piece.denied = _NO in piece.marks
+            piece.denied = NO in piece.marks
             piece.hedged = not piece.denied
         elif kept and piece.before in _LISTING and _reaches(kept[-1], piece, pieces[index + 1 :]):
             piece.denied = kept[-1].denied
@@ -192,6 +179,39 @@ def _reaches(last: Piece, piece: Piece, later: list[Piece]) -> bool:
     return not (piece.closed or piece.normal or _begins(piece))
 
 
+def _share_place(pieces: list[Piece], every: bool) -> None:
+    """Move the place that ends a list to its first piece, or give it to every one."""
+    for index, piece in enumerate(pieces):
+        first = index
+        while first and _goes_with(pieces[first], pieces[first - 1]):
+            first -= 1
+        tail = _place_behind(piece.words)
+        # who has a side of its own needs none from elsewhere
+        if first == index or not tail or not SIDES.isdisjoint(pieces[first].words):
+            continue
+        if not every:
+            del piece.words[-len(tail) :]
+        for owner in pieces[first:index] if every else pieces[first : first + 1]:
+            owner.words += tail
+
+
+def _goes_with(piece: Piece, last: Piece) -> bool:
+    joined = piece.before in ("with", "and", ",") or (piece.before == NO and not piece.normal)
+    return joined and not last.closed and any(map(_is_finding, last.said))
+
+
+def _place_behind(told: list[str]) -> list[str]:
+    """The words from the first verb or preposition on behind a finding, if they only name a place."""
+    named = False
+    for place, word in enumerate(told):
+        if named and (word in _WHERE or word in _VERBS):
+            tail = [each for each in told[place:] if each not in FILLER]
+            only_place = tail and NORMAL.isdisjoint(tail) and not any(map(_is_finding, tail))
+            return told[place:] if only_place else []
+        named = named or (word not in FILLER and _is_finding(word))
+    return []
+
+
 def _begins(piece: Piece) -> bool:
     """Whether a piece begins a statement of its own: "and a small left effusion"."""
     return piece.words[0] in _BEGINS or piece.words[0] in SIZES
@@ -202,13 +222,18 @@ def _gathered(pieces: list[Piece]) -> list[Piece]:
     gathered: list[Piece] = []
     waiting: list[str] = []
     for index, piece in enumerate(pieces):
-        if piece.tells:
-            if gathered and not piece.denied and NORMAL.issuperset(piece.said):
+        if piece.tells or (_qualifies(piece)):
+            if gathered and not piece.denied and (NORMAL | SIDES).issuperset(piece.said):
                 # "the lungs are hyperinflated but clear"
                 piece.words += [word for word in gathered[-1].said if concept(word) in ORGANS or word in SIDES]
+            if not SIDES.isdisjoint(piece.said) and _divides(Piece(waiting)):
+                gathered.append(replace(piece, words=waiting + _without_side(piece.words)))
+                waiting = []
             piece.words = waiting + piece.words
             waiting = []
             gathered.append(piece)
+        elif gathered and not waiting and _divides(piece):
+            gathered.append(replace(gathered[-1], words=_without_side(gathered[-1].words) + piece.words))
         elif not gathered or _goes_on(piece, pieces[index + 1 :]):
             waiting += piece.words
             last = piece
@@ -223,11 +248,27 @@ def _gathered(pieces: list[Piece]) -> list[Piece]:
     return gathered
 
 
+def _divides(piece: Piece) -> bool:
+    """Whether a piece gives one side its size: "bilateral effusions, small on the left"."""
+    said = set(piece.said)
+    return not piece.marks and bool(said & SIDES) and bool(said & SIZES.keys()) and said <= SIDES | SIZES.keys()
+
+
+def _without_side(told: list[str]) -> list[str]:
+    return [word for word in told if word not in SIDES and word not in SIZES]
+
+
+def _qualifies(piece: Piece) -> bool:
+    """Whether a doubt tells of what kind a finding is: "likely vascular in nature", not "likely in the lung"."""
+    first = piece.words.index(piece.said[0])
+    return MAYBE in piece.marks and concept(piece.said[0]) in ORGANS and _WHERE.isdisjoint(piece.words[:first])
+
+
 def _goes_on(piece: Piece, later: list[Piece]) -> bool:
     """Whether a place or an organ belongs to what follows: "the heart | and mediastinum are normal"."""
     last = piece.said[-1]
     for following in later:
-        if following.before in (_NO, _MAYBE):
+        if following.before in (NO, MAYBE):
             return True
         if following.before not in _LISTING:
             return False

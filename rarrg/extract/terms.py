@@ -1,46 +1,12 @@
-"""The vocabulary of claims: words that say nothing, names of places and organs, and what is called by one name."""
+"""The vocabulary of claims: names of sizes, places and organs, and what is called by one name."""
 
 from __future__ import annotations
 
 from rarrg.extract.lexicon import words
 
-FILLER = words(
-    """
-    a an the either of in on at to by from for as into within along over throughout during via through across about
-    around near it its itself themselves remainder they them their these those this that which who whose what where
-    there here then also both each all any some other one together so very quite well most is are was were be been
-    being am has have had do does did can will see seen note noted identified identify present presence visualized
-    visualised visible visualize visualizes demonstrate demonstrated demonstrates demonstrating show shows showing
-    shown reveal reveals revealed revealing observed observe evident evidence detected apparent appreciated found
-    exhibit exhibits exhibited display displays displayed discernible recognized depicted depict depicts contain
-    contains containing include includes including involve involves involving appear appears appearing appearance
-    remain demonstrable definite definitely obvious radiographic radiographically grossly overall otherwise
-    additionally furthermore moreover however meanwhile finding findings sign signs feature features area areas focus
-    foci region regions zone zones field fields site sites aspect aspects portion portions side sides sided level
-    levels location located position positioned positioning placement placed place situated lie lies lying project
-    projects projecting projected overlie overlies overlying overlay tip tips end ends ending terminate terminates
-    terminating terminated termination course courses coursing coursed extend extends extending extended extension pass
-    passes passing reach reaches reaching reside resides residing seated traverses traversing enter entering enters
-    approximately roughly represent represents representing represented representative reflect reflects reflecting
-    reflected indicate indicates indicating indicative consistent compatible keeping relate related relating
-    attributable attributed due secondary result results resulting cause causes causing caused account accounts
-    combination component accompanied accompany accompanies accompanying associated association adjacent adjacently
-    corresponding concurrent concomitant coexisting coexistent nearby additional respectively following background
-    underlying convincing typical sequela sequelae specifically incidental incidentally notable notably somewhat
-    silhouette silhouettes contour contours size sizes sized shape outline outlines border borders margin margins
-    caliber structure structures configuration surface surfaces space spaces system type change changes pattern nature
-    extent degree amount chest thorax thoraces hemithorax hemithoraces image images imaging radiograph radiographs
-    radiography film films view views projection projections frontal lateral exam examination study x ray xray obtained
-    impression report summary follows evaluation assessment evaluated assessed patient's measure measures measuring
-    measured essentially relatively generally characterized visualization viewed made make makes noting situ rest
-    element elements leading arising collectively simultaneously
-    """
-)
-"""Words that claim nothing by themselves: articles, verbs of seeing and lying, names of images."""
-
 SIZES: dict[str, int] = {
     **dict.fromkeys(words("trace tiny minimal minimally minute minuscule"), 1),
-    **dict.fromkeys(words("small mild mildly slight slightly minor subtle"), 2),
+    **dict.fromkeys(words("small mild mildly slight slightly minor subtle faint faintly"), 2),
     **dict.fromkeys(words("moderate moderately"), 3),
     **dict.fromkeys(words("large severe severely marked markedly massive extensive huge substantial"), 4),
 }
@@ -52,7 +18,8 @@ NORMAL = words("normal normally unremarkable clear clearly intact sharp preserve
 ORGANS = words(
     """
     heart mediastinum hilum aorta trachea diaphragm vasculature bone spine vertebra rib clavicle sternum costophrenic
-    softtissue shoulder airway airways fissure fissures knob arch angle angles chamber lung pleura stomach abdomen
+    softtissue shoulder airway airways fissure minor_fissure major_fissure knob arch angle angles chamber lung
+    pleura stomach abdomen
     """
 )
 PAIRED = words("lung pleura hilum diaphragm rib clavicle costophrenic shoulder angle angles fissure")
@@ -63,7 +30,7 @@ PLACES = words(
     jugular femoral brachiocephalic azygos carina cavoatrial junction gastroesophageal esophagus quadrant below above
     right_atrium left_atrium right_ventricle left_ventricle
     right_heart left_heart posterior anterior medial laterally peripheral peripherally central
-    centrally proximal distal proximally distally thoracic lumbar cervical wall neck lingula lingular artery
+    centrally proximal distal proximally distally thoracic lumbar cervical wall neck lingula artery
     left_greater right_greater outside inside between behind
     first second third fourth fifth sixth seventh eighth ninth tenth eleventh twelfth
     """
@@ -73,7 +40,7 @@ QUALITIES = words(
     """
     focal diffuse acute chronic old calcify patchy linear streaky hazy dense multiple enlarge elevate prominent low
     increased tortuous lobar segmental subsegmental discrete active overt frank gross large displaced healed healing
-    suspicious significant confluent widen thicken dilated airspace interstitial
+    suspicious significant confluent widen thicken dilated airspace interstitial superimposed
     """
 )
 """Words that say how a finding is, but of no finding by themselves."""
@@ -82,7 +49,7 @@ STATES = words("enlarge elevate prominent low increased tortuous widen thicken d
 
 # One name for the words that say the same; ``*`` stands for any ending.
 _SAME = """
-    opacity: opaci* densit*
+    opacity: opaci* opaq* densit*
     atelectasis: atelecta*
     consolidation: consolidat*
     effusion: effusion*
@@ -111,8 +78,8 @@ _SAME = """
     scar: scar scars scarring scarred
     prominent: prominen*
     exaggerated: exaggerat* accentuat*
-    osteopenia: osteopen*
-    osteophyte: osteophyt*
+    osteopenia: osteopen* osteopor* demineral*
+    osteophyte: osteophyt* spur spurs spurring
     spondylosis: spondyl*
     scoliosis: scoliosis scoliotic
     kyphosis: kyphosis kyphotic
@@ -149,6 +116,9 @@ _SAME = """
     trachea: trachea tracheal
     diaphragm: diaphragm* hemidiaphragm*
     vasculature: vascul* vessels vessel venous
+    fissure: fissur*
+    minor_fissure: minor_fissure horizontal_fissure
+    major_fissure: major_fissure oblique_fissure
     bone: bone bones bony osseous skeletal skeleton
     spine: spine spinal
     vertebra: vertebra*
@@ -165,6 +135,7 @@ _SAME = """
     stomach: stomach gastric
     quadrant: quadrant*
     mid: mid middle
+    lingula: lingula*
     lower: lower inferior inferiorly
     upper: upper superior superiorly
     posterior: posterior*
@@ -182,11 +153,56 @@ _SAME = """
     sclerosis: scleros* sclerot*
     arthritis: arthrit* arthropath* arthros*
     cavity: cavit*
+    cyst: cyst cysts cystic
+    bulla: bulla* bullous bleb*
+    hernia: herni*
+    infection: infect*
+    malignancy: malignan*
+    trauma: traum*
+    hemorrhage: hemorrh*
+    reticulation: reticul*
+    lucency: lucen* hyperlucen*
+    asymmetry: asymmetr*
+    wedge: wedg*
+    retraction: retract*
+    unfolded: unfold* uncoil*
+    obscured: obscur*
+    rotation: rotat*
+    underpenetrated: underpenetrat*
+    two: two dual double
+    three: three triple
+    calculus: calculi calculus stone stones
     compression: compress*
     engorged: engorg*
     air: air gas
+    hazy: haz*
+    patchy: patch*
+    streaky: streak*
+    confluent: confluen*
+    narrow: narrow*
+    stenosis: stenos* stenot*
+    obstruction: obstruct*
+    hypertension: hypertens*
+    symmetric: symmetr*
+    humerus: humer*
+    scapula: scapul*
+    artery: artery arteries arterial
+    bronchus: bronchus bronchi bronchial
+    esophagus: esophag*
+    carina: carina carinal
+    thyroid: thyroid*
+    valve: valv*
+    liver: liver hepatic
+    spleen: spleen splenic
+    bowel: bowel intestin*
+    disc: disc discs disk disks
+    breast: breast breasts mammary
+    pericardium: pericardium pericardial
+    atrium: atrium atria atrial
+    ventricle: ventric*
+    pneumoperitoneum: pneumoperiton*
     expanded: expand* expansion inflat* aerat*
-    hypoinflation: hypoinflat* hypoaerat* hypoventilat*
+    hypoinflation: hypoinflat* hypoaerat* hypoventilat* hypoexpan* underinflat* underexpan* underaerat*
 """
 NAMES: dict[str, str] = {}
 """Word to its name, for whole words."""
@@ -202,6 +218,9 @@ _ALSO = """
     consolidation infiltrate: opacity
     hydropneumothorax: effusion pneumothorax pleura
     effusion pneumothorax hemothorax empyema: pleura
+    arch knob: aorta
+    endplate disc intervertebral: spine
+    minor_fissure major_fissure: fissure
     cardiomegaly: heart enlarge
     bronchovascular: marking
     levoscoliosis dextroscoliosis: scoliosis spine

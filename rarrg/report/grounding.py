@@ -13,8 +13,9 @@ from dataclasses import dataclass, replace
 
 from rarrg.extract.claims import Claim, read_claims
 from rarrg.extract.concepts import concept
-from rarrg.extract.cues import SENTENCE_END, Labeler
+from rarrg.extract.cues import NOR_IS, SENTENCE_END, Labeler
 from rarrg.extract.earlier import compares_with_earlier
+from rarrg.extract.pieces import Reading
 from rarrg.report.join import ORDER, comparison_key
 from rarrg.report.support import Support, support
 from rarrg.types import Fault, FaultKind, Grounding, Phrases, Position, Sentence
@@ -22,6 +23,9 @@ from rarrg.types import Fault, FaultKind, Grounding, Phrases, Position, Sentence
 __all__ = ["Labeler", "ground"]
 
 _VIEW = re.compile(r"\b(frontal|lateral) (?:chest )?(?:view|projection|radiograph|image|film|x-?ray)")
+
+
+_READINGS: tuple[Reading, ...] = ("last", "first", "every")
 
 
 @dataclass(frozen=True)
@@ -75,14 +79,23 @@ def _hold(text: str, said: Sequence[_Phrase]) -> tuple[tuple[tuple[Position, int
     """Hold the claims of a sentence to those of the phrases: its sources, and what is lacking."""
     theirs = [(index, claim) for index, phrase in enumerate(said) for claim in _shared(phrase.claims)]
     claims = [claim for _, claim in theirs]
+    readings = [_read(read_claims(text, reading), theirs, claims) for reading in _READINGS]
+    # what one reading bears out is borne out
+    sources, found = next((read for read in readings if not read[1]), readings[0])
+    return tuple(said[index].place for index in sorted(sources)), found
+
+
+def _read(
+    told: Iterable[Claim], theirs: Sequence[tuple[int, Claim]], claims: Sequence[Claim]
+) -> tuple[set[int], list[_Found]]:
     sources: set[int] = set()
     found: list[_Found] = []
-    for claim in read_claims(text):
+    for claim in told:
         held = support(claim, claims)
         sources.update(theirs[index][0] for index in held.by)
         if held.lack is not None:
             found.append((held.lack, claim.text, f"{claim.text!r}: {_why(claim, held)}"))
-    return tuple(said[index].place for index in sorted(sources)), found
+    return sources, found
 
 
 def _shared(claims: Sequence[Claim]) -> Iterator[Claim]:
@@ -126,7 +139,7 @@ def _of_the_study(text: str, said: Sequence[_Phrase], phrases: Phrases) -> Itera
 def _unobserved(text: str, phrases: Iterable[str], label: Labeler) -> Iterator[_Found]:
     """Observations that a sentence affirms or suspects and no phrase does."""
     labels = [label(phrase) for phrase in phrases]
-    for name, state in label(text).items():
+    for name, state in label(NOR_IS.sub("or", text)).items():
         if name == "No Finding" or state not in ("positive", "uncertain"):
             continue
         states = {each.get(name, "blank") for each in labels}
@@ -136,7 +149,7 @@ def _unobserved(text: str, phrases: Iterable[str], label: Labeler) -> Iterator[_
 
 
 def _omissions(said: Sequence[_Phrase], texts: Sequence[str]) -> Iterator[Fault]:
-    told = [claim for text in texts for claim in _shared(read_claims(text))]
+    told = [claim for text in texts for reading in _READINGS for claim in _shared(read_claims(text, reading))]
     seen: set[str] = set()
     for phrase in said:
         key = comparison_key(phrase.text)

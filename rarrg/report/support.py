@@ -16,7 +16,13 @@ Lack = Literal["unsupported", "negation", "certainty", "side", "size"]
 _NARROWS_LITTLE = frozenset(
     {"acute", "focal", "active", "overt", "frank", "gross", "discrete", "airspace", "abnormality"}
 )
-_CLEAR_OF = frozenset({"consolidation", "opacity", "infiltrate", "airspace", "pneumonia", "nodule", "mass", "edema"})
+# what is not there where the lungs, or the pleural spaces, are called clear
+_CLEAR_OF = {
+    "lung": frozenset(
+        {"consolidation", "opacity", "infiltrate", "airspace", "pneumonia", "nodule", "mass", "edema", "abnormality"}
+    ),
+    "pleura": frozenset({"effusion"}),
+}
 _NOT_NORMAL = frozenset({"enlarge", "widen", "abnormality", "prominent", "shift", "thicken", "acute"})
 _BOTH = frozenset({"left", "right"})
 
@@ -73,6 +79,8 @@ def _covers(other: Claim, claim: Claim) -> bool:
     if not other.general:
         return False
     said = implied(claim.concepts)
+    if claim.concepts == {"pleura"} and "effusion" in other.concepts:
+        return claim.normal and other.sizes <= claim.sizes and other.places <= claim.places
     if claim.normal or not other.normal:
         return (
             claim.normal == other.normal
@@ -81,14 +89,17 @@ def _covers(other: Claim, claim: Claim) -> bool:
             and other.sizes <= claim.sizes
             and _adds_nothing(claim, other.concepts)
         )
-    if "lung" in other.concepts:
-        return bool(said & _CLEAR_OF) and _adds_nothing(claim, _CLEAR_OF)
-    return other.concepts <= said and said - other.concepts <= _NOT_NORMAL
+    for organ, absent in _CLEAR_OF.items():
+        if organ in other.concepts and said & absent and _adds_nothing(claim, absent):
+            return not claim.concepts & (ORGANS - {organ})
+    return "lung" not in other.concepts and other.concepts <= said and said - other.concepts <= _NOT_NORMAL
 
 
 def _adds_nothing(claim: Claim, denied: frozenset[str]) -> bool:
     """Whether what a denial names beside its finding only narrows it."""
-    return all(implied(frozenset({name})) & denied for name in claim.concepts - ORGANS - QUALITIES)
+    named = claim.concepts - ORGANS - QUALITIES
+    # "no cardiopulmonary abnormality" is "no cardiopulmonary finding"
+    return all(implied(frozenset({name})) & denied for name in named - {"abnormality"} or named)
 
 
 def _affirmed(claim: Claim, others: Sequence[Claim]) -> Support:
@@ -98,11 +109,12 @@ def _affirmed(claim: Claim, others: Sequence[Claim]) -> Support:
         findings = missing - ORGANS - QUALITIES or missing
         denied = any(other.general and not other.normal and findings <= implied(other.concepts) for other in others)
         return Support(lack="negation" if denied else "unsupported", missing=missing)
-    # an organ or a quality must be said of this finding, not of another one
+    # an organ or a quality must be said of this finding, not of another one; "likely chronic" may be of any
     stray = frozenset(
         concept
         for concept in wanted & (ORGANS | QUALITIES)
-        if len(wanted) > 1 and not any(concept in own and len(own) > 1 for own in shared.values())
+        if len(wanted) > 1
+        and not any(concept in own and (len(own) > 1 or others[at].concepts == {concept}) for at, own in shared.items())
     )
     if stray:
         return Support(lack="unsupported", missing=stray)
@@ -123,6 +135,8 @@ def _placed(claim: Claim, others: Sequence[Claim], nearest: frozenset[int], besi
         return Support(lack="side", missing=absent)
     for side in sorted(claim.sides) or [""]:
         there = [others[i] for i in nearest if not side or not others[i].covered or side in others[i].covered]
+        # "left greater than right", "6 mm": of whatever it is
+        there += [other for other in others if not other.concepts]
         if places := claim.places.difference(*(other.places for other in there)):
             return Support(lack="unsupported", missing=places)
         sizes = claim.sizes.difference(*(other.sizes for other in there))

@@ -20,6 +20,10 @@ from rarrg.extract.terms import IMPLIED, NAMES, ORGANS, PAIRED, PLACES, QUALITIE
         ("line", "catheter"),
         ("deformities", "deformity"),
         ("wires", "wire"),
+        ("obscuration", "obscuring"),
+        ("underpenetration", "underpenetrated"),
+        ("humeral", "humerus"),
+        ("lingular", "lingula"),
     ],
 )
 def test_words_that_say_the_same_have_one_name(one: str, other: str) -> None:
@@ -71,6 +75,12 @@ def test_what_is_implied_is_named_like_any_word() -> None:
         ("larger on the right than on the left", "right_greater"),
         ("heart size at the upper limits of normal", "heart size borderline"),
         ("within normal limits", "normal"),
+        ("most severe in the right lung", "right_greater"),
+        ("behind the heart", "retrocardiac"),
+        ("the t8 vertebral body", "the t8"),
+        ("minor fissure", "minor_fissure"),
+        ("free air under the right hemidiaphragm", "pneumoperitoneum right"),
+        ("evaluation is limited by rotation", " rotation"),
     ],
 )
 def test_names_of_several_words_have_one_spelling(text: str, expected: str) -> None:
