@@ -23,7 +23,7 @@ def plain_words(argv: Sequence[str]) -> list[str]:
             if equals:
                 words.append(f"{listing}={value}")
             elif after.startswith("--"):
-                words.append(f"{listing}=")  # the parser says what lacks
+                words.append(name)  # the parser says what lacks
         elif word.startswith("--"):
             listing = ""
             words.append(f"{word}=true" if word in FLAGS and after.startswith("--") else word)

@@ -19,6 +19,7 @@ from rarrg.cli_infer import plain_words
         (["--findings"], ["--findings=true"]),
         (["--findings", "--resolve", "nothing"], ["--findings=true", "--resolve", "nothing"]),
         (["--model", "runs/demo"], ["--model", "runs/demo"]),
+        (["--frontal"], ["--frontal"]),
     ],
 )
 def test_words_are_spelled_as_the_parser_knows_them(given, spelled):
