@@ -19,9 +19,8 @@ from PIL import Image
 from tqdm import tqdm
 
 from rarrg.artifacts import atomic_write, read_jsonl, write_jsonl
-from rarrg.data.phantom_drawing import Camera, Kind, Patient, PhantomFinding, Scene, Side, changed_box, to_uint8
-from rarrg.data.phantom_frontal import Frontal
-from rarrg.data.phantom_lateral import Lateral
+from rarrg.data.phantom_drawing import VIEWS, Kind, Patient, PhantomFinding, PhantomView, Side, box_round
+from rarrg.data.phantom_places import draw_changes
 from rarrg.data.phantom_reports import write_report
 from rarrg.errors import RarrgError
 from rarrg.types import Split, Study, View
@@ -31,8 +30,6 @@ VERSION = 1
 
 STUDIES = "studies.jsonl"
 FINDINGS = "findings.jsonl"
-PhantomView = Literal["frontal", "lateral"]
-VIEWS: tuple[PhantomView, ...] = ("frontal", "lateral")
 
 _NORMAL = 0.3  # share of studies without any finding
 _LOBES: dict[Side, tuple[str, ...]] = {
@@ -172,14 +169,8 @@ def draw_view(
         The image, uint8 ``[256, 256]``, and for each finding the box of the pixels that it changes, None where it is
         not visible.
     """
-    scene: Scene = Frontal(patient) if view == "frontal" else Lateral(patient)
-    camera = Camera(patient, VIEWS.index(view))
-    grey = camera.grey(scene.density(findings))
-    boxes = []
-    for index in range(len(findings)):
-        others = [*findings[:index], *findings[index + 1 :]]
-        boxes.append(changed_box(grey, camera.grey(scene.density(others))))
-    return to_uint8(grey), boxes
+    pixels, changes = draw_changes(patient, findings, view)
+    return pixels, [None if changed is None else box_round(changed) for changed in changes]
 
 
 def _row(study: Study, folder: Path) -> dict[str, object]:

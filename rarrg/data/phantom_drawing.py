@@ -33,6 +33,8 @@ Kind = Literal[
     "hyperinflation",
 ]
 Side = Literal["left", "right", ""]
+PhantomView = Literal["frontal", "lateral"]
+VIEWS: tuple[PhantomView, ...] = ("frontal", "lateral")
 
 _centres = (np.arange(SIZE, dtype=np.float32) + 0.5) * (2 / SIZE) - 1
 X, Y = np.meshgrid(_centres, _centres)
@@ -123,6 +125,12 @@ class Scene(Protocol):
     def density(self, findings: Sequence[PhantomFinding]) -> np.ndarray:
         """Density of the view with these findings, float32 ``[SIZE, SIZE]``."""
 
+    def heart(self, findings: Sequence[PhantomFinding]) -> np.ndarray:
+        """Where the heart lies, bool ``[SIZE, SIZE]``."""
+
+    def lungs(self, findings: Sequence[PhantomFinding]) -> dict[Side, np.ndarray]:
+        """Where each lung lies, bool ``[SIZE, SIZE]``; under ``""`` where both lie over each other."""
+
 
 class Camera:
     """Turns the density of one view into grey levels; its noise does not depend on the findings."""
@@ -147,15 +155,18 @@ def to_uint8(grey: np.ndarray) -> np.ndarray:
     return np.rint(np.clip(grey, 0, 255)).astype(np.uint8)
 
 
-def changed_box(with_finding: np.ndarray, without: np.ndarray) -> tuple[int, int, int, int] | None:
-    """Smallest box round the pixels that differ by ``CHANGED`` grey levels or more.
+def changed_pixels(with_finding: np.ndarray, without: np.ndarray) -> np.ndarray | None:
+    """Pixels that differ by ``CHANGED`` grey levels or more, bool of the same shape; None where fewer than 12 do."""
+    changed = np.abs(np.clip(with_finding, 0, 255) - np.clip(without, 0, 255)) >= CHANGED
+    return changed if np.count_nonzero(changed) >= 12 else None
+
+
+def box_round(changed: np.ndarray) -> tuple[int, int, int, int]:
+    """Smallest box round the True pixels, of which there must be one.
 
     Returns:
-        ``(x0, y0, x1, y1)`` in pixels, the ends not included; None where fewer than 12 pixels differ.
+        ``(x0, y0, x1, y1)`` in pixels, the ends not included.
     """
-    changed = np.abs(np.clip(with_finding, 0, 255) - np.clip(without, 0, 255)) >= CHANGED
-    if np.count_nonzero(changed) < 12:
-        return None
     columns, rows = np.flatnonzero(changed.any(axis=0)), np.flatnonzero(changed.any(axis=1))
     return int(columns[0]), int(rows[0]), int(columns[-1]) + 1, int(rows[-1]) + 1
 

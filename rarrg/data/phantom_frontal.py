@@ -9,6 +9,7 @@ import numpy as np
 from rarrg.data.phantom_drawing import (
     Patient,
     PhantomFinding,
+    Side,
     X,
     Y,
     curve,
@@ -20,7 +21,7 @@ from rarrg.data.phantom_drawing import (
     vessels,
 )
 
-SIGN = {"right": -1, "left": 1}
+SIGN: dict[Side, int] = {"right": -1, "left": 1}
 _EFFUSION_HEIGHT = {"small": 0.17, "moderate": 0.42, "large": 0.80}
 _LOBES = {  # distance from the midline over the chest's half width, height over that of the lung
     ("right", "upper lobe"): (0.52, 0.30),
@@ -91,10 +92,20 @@ class Frontal:
         kept = lungs["left"] * marks["left"] + lungs["right"] * marks["right"]
         return density + self._bones * self._body + self._vessels * kept * (1 - 0.7 * heart) + extra
 
-    def _across(self, side: str) -> np.ndarray:
+    def heart(self, findings: Sequence[PhantomFinding]) -> np.ndarray:
+        """Where the heart lies, bool ``[SIZE, SIZE]``."""
+        kinds = {finding.kind for finding in findings}
+        return self._heart("cardiomegaly" in kinds, "hyperinflation" in kinds) > 0.5
+
+    def lungs(self, findings: Sequence[PhantomFinding]) -> dict[Side, np.ndarray]:
+        """Where each lung lies, bool ``[SIZE, SIZE]``."""
+        deep = any(finding.kind == "hyperinflation" for finding in findings)
+        return {side: self._lung(side, deep) > 0.5 for side in SIGN}
+
+    def _across(self, side: Side) -> np.ndarray:
         return SIGN[side] * (X - self._patient.midline)
 
-    def _dome(self, side: str, deep: bool) -> float:
+    def _dome(self, side: Side, deep: bool) -> float:
         return self._patient.base + (0.05 if side == "left" else 0.0) + (0.17 if deep else 0.0)
 
     def _wall(self, y: np.ndarray | float) -> np.ndarray | float:
@@ -103,7 +114,7 @@ class Frontal:
         rise = np.clip((np.asarray(y) - patient.apex) / (0.75 * (patient.base - patient.apex)), 0, 1)
         return patient.width * (0.30 + 0.70 * np.sqrt(1 - (1 - rise) ** 2))
 
-    def _lung(self, side: str, deep: bool) -> np.ndarray:
+    def _lung(self, side: Side, deep: bool) -> np.ndarray:
         across, patient = self._across(side), self._patient
         bend = 0.07 if deep else 0.20
         diaphragm = self._dome(side, deep) + bend * ((across - 0.42 * patient.width) / (0.55 * patient.width)) ** 2
@@ -138,7 +149,7 @@ class Frontal:
         bubble = ellipse(patient.midline + 0.40, low + 0.20, patient.gas * 1.5, patient.gas * 0.8, 0.02)
         return liver - 0.26 * bubble
 
-    def _posterior_rib(self, side: str, rib: int) -> np.ndarray:
+    def _posterior_rib(self, side: Side, rib: int) -> np.ndarray:
         height = self._patient.ribs + 0.155 * rib
         turn = np.linspace(0, np.pi / 2, 16)
         end = float(self._wall(height + 0.12)) + 0.02
@@ -146,7 +157,7 @@ class Frontal:
         down = height - 0.05 * np.sin(2 * turn) + (0.16 + 0.01 * rib) * (1 - np.cos(turn))
         return np.stack([self._patient.midline + SIGN[side] * across, down], axis=1)
 
-    def _anterior_rib(self, side: str, rib: int) -> np.ndarray:
+    def _anterior_rib(self, side: Side, rib: int) -> np.ndarray:
         start = self._posterior_rib(side, rib)[-1]
         end = abs(start[0] - self._patient.midline)
         turn = np.linspace(0, np.pi / 2, 16)

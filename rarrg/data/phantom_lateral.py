@@ -9,6 +9,7 @@ import numpy as np
 from rarrg.data.phantom_drawing import (
     Patient,
     PhantomFinding,
+    Side,
     X,
     Y,
     curve,
@@ -73,6 +74,15 @@ class Lateral:
         density = self._body - lungs * (0.48 if deep else 0.43) * (1 - 0.62 * heart)
         density += 0.06 * heart + self._upper() + self._abdomen(deep) + self._spine
         return density + self._bones * self._body + self._vessels * lungs * (1 - 0.6 * heart) + extra
+
+    def heart(self, findings: Sequence[PhantomFinding]) -> np.ndarray:
+        """Where the heart lies, bool ``[SIZE, SIZE]``."""
+        kinds = {finding.kind for finding in findings}
+        return self._heart("cardiomegaly" in kinds, "hyperinflation" in kinds) > 0.5
+
+    def lungs(self, findings: Sequence[PhantomFinding]) -> dict[Side, np.ndarray]:
+        """Where both lungs lie, one over the other, bool ``[SIZE, SIZE]``."""
+        return {"": self._lungs(any(finding.kind == "hyperinflation" for finding in findings)) > 0.5}
 
     def _front(self, y: np.ndarray) -> np.ndarray:
         """Inner front wall of the chest at a height."""

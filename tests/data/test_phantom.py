@@ -11,7 +11,7 @@ from PIL import Image
 
 from rarrg.data.images import read_image
 from rarrg.data.phantom import VIEWS, case, draw_studies, draw_view, read, read_places
-from rarrg.data.phantom_drawing import CHANGED, SIZE, Patient, PhantomFinding, changed_box
+from rarrg.data.phantom_drawing import CHANGED, SIZE, Patient, PhantomFinding, box_round, changed_pixels
 from rarrg.data.phantom_reports import write_report
 from rarrg.errors import RarrgError
 
@@ -237,13 +237,15 @@ def test_boxes_of_findings_drawn_together():
     np.testing.assert_allclose(together, alone, atol=2)
 
 
-def test_changed_box_by_hand():
+def test_changed_pixels_and_their_box_by_hand():
     without = np.full((8, 8), 100.0)
     with_finding = without.copy()
     with_finding[2:5, 1:6] += CHANGED
-    assert changed_box(with_finding, without) == (1, 2, 6, 5)
-    assert changed_box(without + CHANGED / 2, without) is None
-    assert changed_box(np.full((8, 8), 300.0), np.full((8, 8), 255.0)) is None  # both are white
+    changed = changed_pixels(with_finding, without)
+    np.testing.assert_array_equal(changed, with_finding > without)
+    assert box_round(changed) == (1, 2, 6, 5)
+    assert changed_pixels(without + CHANGED / 2, without) is None
+    assert changed_pixels(np.full((8, 8), 300.0), np.full((8, 8), 255.0)) is None  # both are white
 
 
 # The mix of studies
