@@ -32,8 +32,8 @@ from rarrg.extract.folder import GRAPH_PHRASES, REPORTS
 from rarrg.extract.prompt import key_phrase_prompt
 from rarrg.extract.reports import ReportText, read_reports, write_reports
 from rarrg.extract_config import ExtractConfig
-from rarrg.llm_config import LLMConfig
 from rarrg.extraction import Extraction, ExtractOptions
+from rarrg.llm_config import LLMConfig
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from tests.llm.scripted_server import MODEL, scripted_server
