@@ -244,7 +244,7 @@ def _resume(out: Path, generator: rarrg.ReportGenerator) -> set[str]:
     for number, line in enumerate(whole.splitlines(), start=1):
         try:
             row = json.loads(line)
-            writer = {key: row["writer"][key] for key in wanted.writer}
+            writer = {key: dict(row["writer"]).get(key) for key in wanted.writer}
             made = _Settings(
                 row["model"]["sha256"],
                 row["store"]["sha256"],

@@ -132,7 +132,7 @@ class Grounding:
 
     Attributes:
         sentences: The sentences of the report with the phrases that support them.
-        faults: What is wrong with the report as it stands; empty for a report that a language model wrote.
+        faults: What is wrong with the report as it stands; joined phrases may compare with an earlier study.
         drafts: What was wrong with each draft of the language model, the first draft first.
         removed: Sentences that were taken out of the last draft.
         added: Phrases that the last draft left out, said at the end as they are.

@@ -18,7 +18,7 @@ from rarrg.types import RetrievedPhrase
 from rarrg.writer_config import WriterConfig
 from rarrg.writers import open_writer
 from tests.llm.scripted_server import MODEL, Fault, scripted_server
-from tests.test_pipeline import PHRASES, build_model, draw_image, save_store
+from tests.test_pipeline import build_model, draw_image
 
 
 def config(url: str, **changes) -> WriterConfig:
@@ -38,12 +38,15 @@ def test_joining_needs_no_model():
 def test_a_server_writes_and_its_replies_are_kept(tmp_path: Path):
     with scripted_server() as server:
         chosen = config(server.url, cache=str(tmp_path / "replies.sqlite"))
+        asked, texts = [], []
         for _ in range(2):
             writer = open_writer(chosen, credentialed=True)
             ((_, written),) = writer.write([("a", study("clear lungs", "no pneumothorax"))])
             assert written.writer["name"] == "llm"
-            assert written.grounding.sentences
-        assert len(server.log()) == len(written.grounding.drafts) + (not written.grounding.joined)
+            asked.append(len(server.log()))
+            texts.append(written.text)
+        assert asked[0] == asked[1] > 0
+        assert texts[0] == texts[1]
 
 
 def test_phrases_of_credentialed_data_stay_here_unless_a_host_is_allowed():
@@ -60,9 +63,8 @@ def test_a_store_that_says_nothing_else_counts_as_credentialed(tmp_path: Path):
         ReportGenerator.from_pretrained(model, device="cpu", writer=config("http://203.0.113.7:8000/v1"))
 
 
-def test_a_list_is_written_by_a_server_that_copies_its_example(tmp_path: Path):
+def test_a_list_is_written_by_a_server_that_copies_its_example(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     model = build_model(tmp_path / "tiny")
-    save_store(tmp_path / "store", PHRASES)
     for seed in range(3):
         draw_image(tmp_path / f"{seed}.png", seed)
     (tmp_path / "l.csv").write_text("id,frontal,lateral\na,0.png;1.png,2.png\nb,1.png,\nc,,missing.png\n")
@@ -76,6 +78,13 @@ def test_a_list_is_written_by_a_server_that_copies_its_example(tmp_path: Path):
         assert main(words) == 0  # nothing is asked twice; the missing image is tried again
         assert len(server.log()) == asked
         assert main([*words, "--examples=3"]) == 2  # made otherwise: not continued
+        assert main([*words, "--writer=join"]) == 2
+        # nor are joined reports gone on with by a language model
+        joined = [*words, f"--out={tmp_path / 'joined.jsonl'}"]
+        assert main([*joined, "--writer=join"]) == 0
+        capsys.readouterr()
+        assert main(joined) == 2
+        assert "this run has model" in capsys.readouterr().err
     rows = {row["id"]: row for row in map(json.loads, out.read_text(encoding="utf-8").splitlines())}
     assert set(rows) == {"a", "b"}
     assert rows["a"]["images"]["frontal"] == [str(tmp_path / "0.png"), str(tmp_path / "1.png")]

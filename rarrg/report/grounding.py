@@ -23,8 +23,6 @@ from rarrg.types import Fault, FaultKind, Grounding, Phrases, Position, Sentence
 __all__ = ["Labeler", "ground"]
 
 _VIEW = re.compile(r"\b(frontal|lateral) (?:chest )?(?:view|projection|radiograph|image|film|x-?ray)")
-
-
 _READINGS: tuple[Reading, ...] = ("last", "first", "every")
 
 
