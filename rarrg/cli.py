@@ -35,7 +35,7 @@ commands:
   compare   two scored systems, paired:    rarrg compare DIR OTHER
   rexrank   studies, reports of ReXrank:   rarrg rexrank --input FILE --reports FILE --out FILE
   ablate    experiments of a grid:         rarrg ablate --config ablation/iu_xray.yaml --root DIR
-  reproduce all of it, and the paper's table: rarrg reproduce --config mimic.yaml --data.root DIR
+  reproduce all, to the paper's table:     rarrg reproduce --config mimic.yaml --data.root DIR
   extract   reports to key phrases:        rarrg extract --config mimic.yaml --data.root DIR --out DIR
   phrases   count and compare key phrases: rarrg phrases stats DIR [OTHER]
   demo      train on drawn studies (or an IU X-Ray folder) and report a held-out pair"""
