@@ -70,6 +70,7 @@ def _quiet_lightning() -> None:
     # After its import, which sets the level itself: its notes on hardware and other products are no part of our output.
     logging.getLogger("lightning.pytorch").setLevel(logging.WARNING)
     warnings.filterwarnings("ignore", message=".*LeafSpec.*is deprecated")  # torch and Lightning among themselves
+    warnings.filterwarnings("ignore", message="Found .* in eval mode at the start")  # layers that are frozen on purpose
     warnings.filterwarnings("ignore", message="Checkpoint directory .* exists and is not empty")  # as when resuming
 
 

@@ -54,6 +54,14 @@ class Retrieved:
     alone: list[Retrieval]
     in_study: list[Retrieval]
 
+    def above(self, threshold: float) -> Retrieved:
+        """What each image retrieves at a threshold as high as this one's, or higher; no network runs.
+
+        Args:
+            threshold: Selection probability, in (0, 1).
+        """
+        return Retrieved(*([_above(image, threshold) for image in images] for images in (self.alone, self.in_study)))
+
     def texts(self) -> dict[Scope, list[list[str]]]:
         """Phrases of each image, for each scope."""
         alone, in_study = (
@@ -62,13 +70,22 @@ class Retrieved:
         return {"study": in_study, "frontal": alone, "lateral": alone}
 
 
-def retrieve(generator: ReportGenerator, evaluated: EvaluationSet, cache: Path) -> Retrieved:
+def _above(image: Retrieval, threshold: float) -> Retrieval:
+    # In float32, as select_queries compares: 0.1 of a query is not above 0.1.
+    passed = tuple(each for each in image.phrases if np.float32(each.probability) > np.float32(threshold))
+    return Retrieval(passed or image.phrases[:1], not passed)
+
+
+def retrieve(
+    generator: ReportGenerator, evaluated: EvaluationSet, cache: Path, threshold: float | None = None
+) -> Retrieved:
     """Run a model on cached features; those that the cache lacks are computed.
 
     Args:
         generator: The model.
         evaluated: The studies.
         cache: Folder of caches.
+        threshold: Selection probability in (0, 1); None takes the model's.
     """
     features = FeatureCache(cache, generator.encoder)
     features.build(evaluated.views, generator.device)
@@ -79,8 +96,8 @@ def retrieve(generator: ReportGenerator, evaluated: EvaluationSet, cache: Path) 
         images = [image for _, of_study in part for image in of_study]
         batch = torch.stack([features.read(evaluated.views[image].path).float() for image in images])
         studies = [study for study, of_study in part for _ in of_study]
-        found.alone.extend(generator.retrieve_features(batch))
-        found.in_study.extend(generator.retrieve_features(batch, studies=studies))
+        found.alone.extend(generator.retrieve_features(batch, threshold=threshold))
+        found.in_study.extend(generator.retrieve_features(batch, studies=studies, threshold=threshold))
     return found
 
 
@@ -96,16 +113,29 @@ def spoken(
         said_of: Phrases or sentences of each image, for each scope.
         phrases_of: Turns what is said into key phrases.
     """
-    outputs: Outputs = {}
-    for scope in SCOPES:
-        images = said_of[scope]
-        said = [
-            tuple(dict.fromkeys(text for image in members for text in images[image]))
-            for _, members in evaluated.members[scope]
-        ]
-        findings = positive_findings([". ".join(texts) for texts in said])
-        outputs[scope] = SystemOutput(findings, [tuple(phrases_of(texts)) for texts in said])
-    return outputs
+    return {scope: spoken_in(evaluated, scope, said_of[scope], phrases_of) for scope in SCOPES}
+
+
+def spoken_in(
+    evaluated: EvaluationSet,
+    scope: Scope,
+    images: Sequence[Sequence[str]],
+    phrases_of: Callable[[Sequence[str]], Sequence[str]] = tuple,
+) -> SystemOutput:
+    """What a system says of the studies of one scope, each text once; as :func:`spoken`.
+
+    Args:
+        evaluated: The studies.
+        scope: Which of them, and by which images.
+        images: Phrases or sentences of each image.
+        phrases_of: Turns what is said into key phrases.
+    """
+    said = [
+        tuple(dict.fromkeys(text for image in members for text in images[image]))
+        for _, members in evaluated.members[scope]
+    ]
+    findings = positive_findings([". ".join(texts) for texts in said])
+    return SystemOutput(findings, [tuple(phrases_of(texts)) for texts in said])
 
 
 def baseline_outputs(

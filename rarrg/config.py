@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
+from rarrg.adapt_config import AdaptConfig
 from rarrg.errors import RarrgError, require
 
 
@@ -59,7 +60,8 @@ class EncoderConfig:
     """One frozen image encoder.
 
     Args:
-        spec: ``hf:ORG/NAME``, ``timm:NAME``, ``packaged:efficientnet-lite0`` or a local folder of a transformers model.
+        spec: ``hf:ORG/NAME``, ``timm:NAME``, ``packaged:efficientnet-lite0``, or a local folder of a transformers or
+            timm model.
         size: Input side in pixels; null takes the encoder's own.
         revision: Commit or tag of a hub model; null takes its newest.
         stages: Stages of a timm or packaged network whose maps are joined on channels, as timm numbers them (its
@@ -93,9 +95,12 @@ class VisionConfig:
 
     Args:
         encoders: The encoders, in the order of their channels.
+        adapt: Adapt the encoders to the training images before they are frozen; null takes them as they are, as the
+            paper.
     """
 
     encoders: list[EncoderConfig] = field(default_factory=_paper_encoders)
+    adapt: AdaptConfig | None = None
 
     def __post_init__(self) -> None:
         require(bool(self.encoders), "vision.encoders", "a non-empty list", self.encoders)

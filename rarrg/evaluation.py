@@ -1,52 +1,47 @@
 """What ``rarrg evaluate`` does: a trained model on studies it has not seen, alone or beside its baselines.
 
 The output folder gets ``metrics.json`` (study level), ``metrics.csv`` (study level and per view), ``findings.csv`` (the
-confusion of each finding), ``predictions.jsonl`` (what was said of each study), ``skipped.csv`` and, with baselines,
-``leads.csv`` (the model minus each other system). The reports and their scores are those of
-:mod:`rarrg.evaluated_reports`.
+confusion of each finding), ``predictions.jsonl`` (what was said of each study), ``sweep.csv`` (other thresholds),
+``cost.json``, ``skipped.csv`` and, with baselines, ``leads.csv`` (the model minus each other system). The reports and
+their scores are those of :mod:`rarrg.evaluated_reports`.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-import numpy as np
-
 from rarrg.artifacts import write_csv, write_json, write_jsonl
 from rarrg.comparison import Outputs, baseline_outputs, retrieve, spoken
 from rarrg.config import TrainConfig
+from rarrg.cost import cost_of, cost_tables, training_hours
 from rarrg.data.evaluation_set import SCOPES, EvaluationSet, evaluation_set, set_of_every_image
 from rarrg.data.screening import screen_images, write_skipped
 from rarrg.errors import RarrgError
-from rarrg.evaluated_reports import write_and_score
+from rarrg.evaluated_reports import looked_at, score_reports, write_reports
+from rarrg.evaluation_files import Results, as_table, predictions, write_figures
 from rarrg.extract.key_phrases import KEY_PHRASES, read_key_phrases, with_key_phrases
 from rarrg.extract.reports import reports_of
 from rarrg.extract.rules_step import extract_with_rules
-from rarrg.metrics.bootstrap import Estimate, resampling_weights
-from rarrg.metrics.classification import per_label
-from rarrg.metrics.findings import OBSERVATIONS, positive_findings
-from rarrg.metrics.systems import COUNTS, MEASURES, SystemOutput, lead, measure
+from rarrg.metrics.bootstrap import resampling_weights
+from rarrg.metrics.findings import positive_findings
+from rarrg.metrics.systems import SystemOutput, lead, measure
 from rarrg.models.model_folder import model_folder, read_model
 from rarrg.models.text import embed_phrases, load_text_encoder
 from rarrg.pipeline import ReportGenerator
 from rarrg.protocols import Protocol, ProtocolName, samples_of, training_reports
-from rarrg.report.study import Retrieval
 from rarrg.scorers import RadGraphScorer, ScorerConfig, Scorers
+from rarrg.threshold_sweep import lowest, sweep, sweep_table
 from rarrg.types import Split
 from rarrg.writer_config import WriterConfig
 
 log = logging.getLogger(__name__)
 
 OURS = "ours"
-LABELS = OBSERVATIONS[:-1]
-
-Results = dict[str, dict[str, dict[str, Estimate | None]]]
-"""Scope -> system -> measure -> estimate."""
 
 
 @dataclass(frozen=True)
@@ -146,13 +141,17 @@ def evaluate(
     trained = read_config([f"--config={training}"])
     out = options.out or folder / "evaluation"
     cache = Path(options.data.cache)
+    writer = _with_cache(options, out)
+    replies = writer.llm.cache if writer.writer == "llm" else None
+    kept = replies is not None and Path(replies).exists()
     generator = ReportGenerator.from_pretrained(
-        folder, threshold=options.threshold, device=options.device, writer=_with_cache(options, out)
+        folder, threshold=options.threshold, device=options.device, writer=writer
     )
     scorers = Scorers(ScorerConfig(options.chexbert, options.radgraph), str(generator.device))
     evaluated, protocol = _evaluation_set(options, trained, out)
 
-    found = retrieve(generator, evaluated, cache)
+    low = retrieve(generator, evaluated, cache, lowest(generator.threshold))
+    found = low.above(generator.threshold)
     systems = {OURS: spoken(evaluated, found.texts())}
     if options.baselines:
         config = _baseline_config(trained, options, folder / "baselines")
@@ -166,45 +165,41 @@ def evaluate(
     results: Results = {}
     leads: list[dict[str, Any]] = []
     for scope in SCOPES:
-        studies = len(evaluated.members[scope])
-        if not studies:
+        count = len(evaluated.members[scope])
+        if not count:
             continue
-        weights = resampling_weights(studies, options.draws, options.seed)
+        weights = resampling_weights(count, options.draws, options.seed)
         truth = reference[scope]
         results[scope] = {name: measure(said[scope], truth, embeddings, weights) for name, said in systems.items()}
         for name, said in systems.items():
             if name != OURS:
                 ahead = lead(systems[OURS][scope], said[scope], truth, weights)
                 leads += [{"scope": scope, "over": name, "measure": key, **ahead[key]._asdict()} for key in ahead]
-        say(f"\n{scope}: {studies} studies")
+        say(f"\n{scope}: {count} studies")
         for line in as_table(results[scope]):
             say(line)
 
-    _write(out, results, leads, _confusions(systems, reference))
-    write_jsonl(out / "predictions.jsonl", _predictions(evaluated, found.in_study, systems[OURS], reference))
-    write_and_score(generator, evaluated, found.in_study, protocol, scorers, out, say, options.draws, options.seed)
+    write_figures(out, results, leads, systems, reference)
+    write_jsonl(out / "predictions.jsonl", predictions(evaluated, found.in_study, systems[OURS], reference))
+    swept = sweep(evaluated, low, reference["study"], generator.threshold)
+    write_csv(out / "sweep.csv", swept, list(swept[0]))
+    studies = looked_at(generator, evaluated, found.in_study)
+    writing = write_reports(generator, studies, out, timed=not kept)
+    cost = cost_of(generator, evaluated, training_hours(folder, trained, info.training.get("images")), writing)
+    write_json(out / "cost.json", dataclasses.asdict(cost))
+    score_reports(
+        generator,
+        studies,
+        protocol,
+        scorers,
+        out,
+        say,
+        options.draws,
+        options.seed,
+        [sweep_table(swept), *cost_tables(cost)],
+    )
     say(f"\nthreshold {generator.threshold:g}; written to {out}")
     return results
-
-
-def as_table(measured: Mapping[str, Mapping[str, Estimate | None]]) -> list[str]:
-    """Lines of a table, a system a line: each measure with its interval.
-
-    Args:
-        measured: System -> measure -> estimate.
-    """
-    head = ["", *(name.removeprefix("findings_").replace("_", " ") for name in MEASURES)]
-    rows = [head, *([name, *(_cell(key, values[key]) for key in MEASURES)] for name, values in measured.items())]
-    widths = [max(len(row[column]) for row in rows) for column in range(len(head))]
-    return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
-
-
-def _cell(name: str, value: Estimate | None) -> str:
-    if value is None:
-        return "-"
-    if name in COUNTS:
-        return f"{value.value:.0f}"
-    return f"{value.value:.3f} [{value.low:.3f}, {value.high:.3f}]"
 
 
 def _baseline_config(trained: TrainConfig, options: EvaluateOptions, folder: Path) -> TrainConfig:
@@ -212,7 +207,12 @@ def _baseline_config(trained: TrainConfig, options: EvaluateOptions, folder: Pat
         trained.data, root=options.train.root or trained.data.root, cache=options.data.cache, cache_features=True
     )
     return dataclasses.replace(
-        trained, out=str(folder), data=data, log=dataclasses.replace(trained.log, wandb="disabled")
+        trained,
+        out=str(folder),
+        data=data,
+        # What the encoders gain by adaptation is the model's lead, not the baselines'.
+        vision=dataclasses.replace(trained.vision, adapt=None),
+        log=dataclasses.replace(trained.log, wandb="disabled"),
     )
 
 
@@ -296,55 +296,3 @@ def _phrases(systems: Sequence[Outputs]) -> set[str]:
     return {
         phrase for outputs in systems for output in outputs.values() for said in output.phrases or () for phrase in said
     }
-
-
-def _confusions(systems: Mapping[str, Outputs], reference: Outputs) -> list[dict[str, Any]]:
-    return [
-        {"scope": scope, "system": name, **dataclasses.asdict(score)}
-        for scope in SCOPES
-        for name, outputs in systems.items()
-        for score in per_label(reference[scope].findings, outputs[scope].findings, LABELS)
-    ]
-
-
-def _predictions(
-    evaluated: EvaluationSet, found: Sequence[Retrieval], ours: Outputs, reference: Outputs
-) -> Iterator[dict[str, Any]]:
-    for row, (index, images) in enumerate(evaluated.members["study"]):
-        study = evaluated.studies[index]
-        yield {
-            "study_id": study.id,
-            "images": {evaluated.views[image].position: str(evaluated.views[image].path) for image in images},
-            "reference": list(study.key_phrases),
-            "retrieved": {
-                evaluated.views[image].position: [dataclasses.asdict(phrase) for phrase in found[image].phrases]
-                for image in images
-            },
-            "reference_findings": _named(reference["study"].findings[row]),
-            "findings": _named(ours["study"].findings[row]),
-        }
-
-
-def _named(findings: np.ndarray) -> list[str]:
-    return [label for label, positive in zip(LABELS, findings, strict=True) if positive]
-
-
-def _write(out: Path, results: Results, leads: Sequence[dict[str, Any]], confusions: Sequence[dict[str, Any]]) -> None:
-    def plain(value: Estimate | None) -> dict[str, float | None]:
-        return dict.fromkeys(Estimate._fields) if value is None else value._asdict()
-
-    write_json(
-        out / "metrics.json",
-        {system: {name: plain(value) for name, value in values.items()} for system, values in results["study"].items()},
-    )
-    rows = [
-        {"scope": scope, "system": system, "measure": name, **plain(value)}
-        for scope, measured in results.items()
-        for system, values in measured.items()
-        for name, value in values.items()
-    ]
-    write_csv(out / "metrics.csv", rows, list(rows[0]))
-    write_csv(out / "findings.csv", confusions, list(confusions[0]))
-    (out / "leads.csv").unlink(missing_ok=True)
-    if leads:
-        write_csv(out / "leads.csv", leads, list(leads[0]))

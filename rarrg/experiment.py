@@ -11,6 +11,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import logging
+import shutil
 import uuid
 from collections.abc import Sequence
 from pathlib import Path
@@ -36,6 +37,7 @@ from rarrg.data.studies import Example
 from rarrg.errors import RarrgError
 from rarrg.grouping import PhraseGroups, group_phrases
 from rarrg.losses.criterion import Criterion
+from rarrg.models.model_folder import ENCODERS, keep_encoders
 from rarrg.models.retriever import ModelInfo, PhraseRetriever
 from rarrg.monitoring import PhraseTable, choose_offset, choose_threshold
 from rarrg.preparation import Prepared, channel_statistics, prepare
@@ -86,6 +88,7 @@ def train(config: TrainConfig, ckpt_path: str | None = None) -> Path:
     if checkpoint is None:
         for name in PRODUCTS:
             (out / name).unlink(missing_ok=True)
+        shutil.rmtree(out / ENCODERS, ignore_errors=True)
     write_text(out / "train.yaml", yaml.safe_dump(dataclasses.asdict(config), sort_keys=False))
     prepared.store.save(out / "store")
     train_images = prepared.splits["train"]
@@ -142,7 +145,7 @@ def train(config: TrainConfig, ckpt_path: str | None = None) -> Path:
             retriever=dataclasses.asdict(config.retriever),
             channels=prepared.encoder.channels,
             text_dim=prepared.text.dim,
-            vision=prepared.encoder.references(),
+            vision=_references(config, prepared, out),
             text=prepared.text.reference(),
             threshold=module.threshold,
             views=config.views,
@@ -160,6 +163,13 @@ def train(config: TrainConfig, ckpt_path: str | None = None) -> Path:
     )
     log.info("model folder: %s", out)
     return out
+
+
+def _references(config: TrainConfig, prepared: Prepared, out: Path) -> list[dict[str, Any]]:
+    references = prepared.encoder.references()
+    if config.vision.adapt is None:
+        return references
+    return keep_encoders(out, references, [encoder.spec for encoder in config.vision.encoders])
 
 
 def _shown(config: TrainConfig) -> Shown:

@@ -14,10 +14,10 @@ from torch import Tensor
 
 from rarrg import __version__
 from rarrg.artifacts import sha256_of
-from rarrg.config import EncoderConfig
 from rarrg.data.images import read_image
 from rarrg.errors import RarrgError
 from rarrg.metrics.findings import label_findings
+from rarrg.models.model_folder import encoders_of
 from rarrg.models.reference import check_reference
 from rarrg.models.retriever import PhraseRetriever, model_folder, select_queries, shared_logits
 from rarrg.models.vision import FusedEncoder, load_fused
@@ -125,9 +125,7 @@ class ReportGenerator:
         if not store_folder.is_dir():
             raise RarrgError(f"{store_folder}: no phrase store here; name the folder of one with --store")
         phrases = PhraseStore.load(store_folder, info.text)
-        encoder = load_fused(
-            [EncoderConfig(ref["spec"], ref["size"], ref["revision"], ref["stages"]) for ref in info.vision]
-        )
+        encoder = load_fused(encoders_of(folder, info))
         for expected, found in zip(info.vision, encoder.references(), strict=True):
             check_reference(expected, found)
         is_local = Path(model).expanduser().is_dir()
@@ -266,7 +264,11 @@ class ReportGenerator:
 
     @torch.inference_mode()
     def retrieve_features(
-        self, features: Tensor, need_attention: bool = False, studies: Sequence[int] | None = None
+        self,
+        features: Tensor,
+        need_attention: bool = False,
+        studies: Sequence[int] | None = None,
+        threshold: float | None = None,
     ) -> list[Retrieval]:
         """Retrieve the phrases of images whose features are at hand.
 
@@ -275,18 +277,20 @@ class ReportGenerator:
             need_attention: Keep the attention map of each phrase.
             studies: Study of each image, as a number of one's own. Where the model takes views together, the images of
                 a study share the mean of their selection probabilities. None: every image stands alone.
+            threshold: Selection probability in (0, 1); None takes the model's.
 
         Returns:
             One retrieval an image.
         """
+        threshold = self.threshold if threshold is None else threshold
         with self._autocast():
             output = self.retriever(features.to(self.device), need_attention)
         logits = output.logits.float()
         if self.together and studies is not None:
             logits = shared_logits(logits, studies)
-        selected = select_queries(logits, self.threshold)
+        selected = select_queries(logits, threshold)
         similarities, ids = self.store.search(output.embeddings[selected].float().cpu().numpy())
-        passed = (logits.sigmoid() > self.threshold).any(dim=1).tolist()
+        passed = (logits.sigmoid() > threshold).any(dim=1).tolist()
         probabilities = logits.sigmoid().cpu().numpy()
         attention = None if output.attention is None else output.attention.float().cpu().numpy()
 

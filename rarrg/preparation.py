@@ -12,6 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from rarrg.adaptation import adapt_encoders
 from rarrg.config import TrainConfig
 from rarrg.data.card import is_credentialed
 from rarrg.data.features import FeatureCache
@@ -77,7 +78,7 @@ def prepare(config: TrainConfig, device: torch.device) -> Prepared:
     Raises:
         RarrgError: Data or encoders are missing or do not fit together, or too many images cannot be read.
     """
-    # What fails fast comes first; the features, which can take hours, come last.
+    # What fails fast comes first; adaptation and features, which can take hours, come last.
     studies = read_studies(config.data, config.seed)
     encoder = load_fused(config.vision.encoders)
     text = load_text_encoder(config.text.encoder, config.text.revision)
@@ -95,6 +96,13 @@ def prepare(config: TrainConfig, device: torch.device) -> Prepared:
         config.store.index,
         is_credentialed(config.data.source, root),
     )
+    if config.vision.adapt is not None:
+        place = Path(config.data.cache) / "adapted"
+        workers = config.data.num_workers
+        adapted = adapt_encoders(
+            config.vision.encoders, config.vision.adapt, splits["train"], splits["val"], place, device, workers
+        )
+        encoder = load_fused(adapted)
     cache = FeatureCache(Path(config.data.cache), encoder) if config.data.cache_features else None
     if cache is not None:
         cache.build([example.view for examples in splits.values() for example in examples], device)

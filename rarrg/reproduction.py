@@ -10,7 +10,6 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from importlib.resources import files
 from pathlib import Path
 from typing import Any, Literal
 
@@ -25,7 +24,7 @@ from rarrg.evaluation_once import evaluate_once
 from rarrg.extract.key_phrases import KEY_PHRASES
 from rarrg.extraction import ExtractOptions, extract
 from rarrg.protocols import ProtocolName
-from rarrg.score_page import comparable
+from rarrg.score_tables import comparable, paper_figures
 from rarrg.scorers import RadGraphScorer
 from rarrg.scoring import SCORES, SHOWN
 from rarrg.training_once import train_once
@@ -131,7 +130,7 @@ def reproduce(
         config = dataclasses.replace(config, data=data)
     say("\ntraining")
     model = train_once(config)
-    paper = read_json(Path(str(files("rarrg") / "templates" / "paper.json")))
+    paper = paper_figures()
     compared: list[Compared] = []
     for protocol in PROTOCOLS[config.data.source]:
         say(f"\n{protocol}")

@@ -2,7 +2,8 @@
 
 The output folder gets ``scores.json`` and ``scores.csv`` (every measure), ``labels.csv`` (each observation),
 ``per_sample.jsonl`` (scores of each report, no wording), ``terms.npz`` (what ``rarrg compare`` works on),
-``unmatched.csv`` (reports without a sample, samples without a report) and ``report.md`` (beside the paper's tables).
+``unmatched.csv`` (reports without a sample, samples without a report), and ``report.md`` and ``report.html`` (beside
+the paper's tables).
 """
 
 from __future__ import annotations
@@ -23,10 +24,11 @@ from rarrg.metrics.saved_terms import write_terms
 from rarrg.protocols import Protocol, ProtocolName, Sample, read_protocol
 from rarrg.report_files import Reports, read_references, read_report_file
 from rarrg.score_page import page
+from rarrg.score_tables import Table, score_tables
 from rarrg.scorers import HOW_TO_GET, ScorerConfig, Scorers
 from rarrg.types import Split
 
-SCORES, TERMS, PAGE = "scores.json", "terms.npz", "report.md"
+SCORES, TERMS, PAGE = "scores.json", "terms.npz", "report"
 OF_EVALUATION = "report_scores"
 """Where ``rarrg evaluate`` puts the scores of its reports, in its output folder."""
 
@@ -136,6 +138,7 @@ def score_samples(
     draws: int = 1000,
     seed: int = 0,
     before: Path | None = None,
+    more: Sequence[Table] = (),
 ) -> dict[str, Any]:
     """Score reports against a protocol's references and write the output folder.
 
@@ -149,6 +152,7 @@ def score_samples(
         draws: Bootstrap resamples.
         seed: Their seed.
         before: Output folder of the same samples' reports before a language model wrote them, for the page.
+        more: Tables of the page after those of the scores.
 
     Returns:
         What ``scores.json`` holds.
@@ -191,7 +195,12 @@ def score_samples(
         "scopes": {scope: _as_json(result.rows) for scope, result in results.items()},
         "not_computed": _not_computed(given, results["all"].rows),
     }
-    _write(out, scores, results, [sample.id for sample, _ in pairs], seen, before)
+    _write(out, scores, results, [sample.id for sample, _ in pairs], seen)
+    chexbert = results["all"].labels.get("chexbert", [])
+    own = score_tables(scores, chexbert, None if before is None else read_json(before / SCORES))
+    shown = page(scores, [*own, *more])
+    write_text(out / f"{PAGE}.md", shown.markdown)
+    write_text(out / f"{PAGE}.html", shown.html)
     for line in (*summary(scores), f"written to {out}"):
         say(line)
     return scores
@@ -263,7 +272,6 @@ def _write(
     results: Mapping[str, ReportScores],
     ids: Sequence[str],
     seen: np.ndarray,
-    before: Path | None,
 ) -> None:
     everything = results["all"]
     write_json(out / SCORES, scores)
@@ -291,5 +299,3 @@ def _write(
         ),
     )
     write_terms(out / TERMS, ids, seen, everything.measured)
-    chexbert = everything.labels.get("chexbert", [])
-    write_text(out / PAGE, page(scores, chexbert, None if before is None else read_json(before / SCORES)))

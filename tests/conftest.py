@@ -61,6 +61,20 @@ def tiny_vision(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
+def tiny_timm(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A random EfficientNet of five stages (16 to 64 channels), saved as a timm folder."""
+    import timm
+    import torch
+
+    from rarrg.models.backbones import save_timm
+
+    folder = tmp_path_factory.mktemp("timm")
+    torch.manual_seed(0)
+    save_timm(timm.create_model("test_efficientnet", num_classes=0), folder)
+    return folder
+
+
+@pytest.fixture(scope="session")
 def tiny_text(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A random BERT of 12 dimensions with a word-level vocabulary, saved by sentence-transformers."""
     import torch

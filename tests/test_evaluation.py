@@ -8,13 +8,15 @@ from typing import Any
 
 import pytest
 import yaml
+from safetensors.torch import load_file
 
 from rarrg.cli import main, parse_evaluate
 from rarrg.config import LossConfig, TrainConfig
 from rarrg.data import phantom
 from rarrg.evaluation import parity_of
 from rarrg.experiment import train
-from rarrg.metrics.systems import MEASURES
+from rarrg.metrics.systems import FINDINGS_MEASURES, MEASURES
+from rarrg.monitoring import THRESHOLDS
 from tests.llm.scripted_server import MODEL, scripted_server
 from tests.test_configs import as_iu_xray
 
@@ -151,6 +153,38 @@ def test_the_reports_of_the_split_are_written_and_scored(
     assert f"{len(reports)} samples of studies in common" in capsys.readouterr().out
 
 
+def test_other_thresholds_and_the_cost_are_measured_beside(trained: Path) -> None:
+    assert main(words(trained, "--split=val", "--threshold=0.43")) == 0
+    out = trained / "evaluation"
+    swept = rows(out / "sweep.csv")
+    assert [float(row["threshold"]) for row in swept] == sorted({*THRESHOLDS, 0.43})
+    counts = [float(row["phrases_per_study"]) for row in swept]
+    assert counts == sorted(counts, reverse=True)
+    (own,) = [row for row in swept if row["in_use"] == "True"]
+    assert counts[0] > float(own["phrases_per_study"])
+    metrics = json.loads((out / "metrics.json").read_text(encoding="utf-8"))["ours"]
+    for name in FINDINGS_MEASURES:
+        assert float(own[name]) == pytest.approx(metrics[name]["value"])
+    said = [
+        {phrase["text"] for view in row["retrieved"].values() for phrase in view}
+        for row in lines(out / "predictions.jsonl")
+    ]
+    assert float(own["phrases_per_study"]) == pytest.approx(sum(map(len, said)) / len(said))
+
+    cost = json.loads((out / "cost.json").read_text(encoding="utf-8"))
+    weights = load_file(trained / "model.safetensors")
+    assert cost["retriever_parameters"] == sum(value.numel() for name, value in weights.items() if "members" in name)
+    assert cost["training_hours"] > 0
+    assert cost["timed_studies"] == len(said)
+    assert cost["writing"]["writer"] == "join"
+    assert cost["writing"]["seconds"] > 0
+    assert (cost["writing"]["prompt_tokens"], cost["writing"]["completion_tokens"]) == (None, None)
+    for name in ("report.md", "report.html"):
+        text = (out / "report_scores" / name).read_text(encoding="utf-8")
+        for shown in ("Selection threshold", "0.43 (in use)", "Table 7: cost of training", "Cost of this model"):
+            assert shown in text
+
+
 def test_what_a_language_model_writes_is_scored_beside_the_joined_phrases(trained: Path) -> None:
     with scripted_server() as server:
         llm = ["--writer=llm", f"--llm.base_url={server.url}", f"--llm.model={MODEL}", "--examples=0"]
@@ -158,8 +192,13 @@ def test_what_a_language_model_writes_is_scored_beside_the_joined_phrases(traine
         out = trained / "evaluation"
         asked = len(server.log())
         assert asked
+        first = json.loads((out / "cost.json").read_text(encoding="utf-8"))["writing"]
         assert main(words(trained, "--split=val", *llm)) == 0
         assert len(server.log()) == asked  # replies are kept in the output folder
+    again = json.loads((out / "cost.json").read_text(encoding="utf-8"))["writing"]
+    assert first["seconds"] > 0
+    assert again == {**first, "seconds": None}  # nothing was written, so nothing was timed
+    assert (first["writer"], first["prompt_tokens"] / first["completion_tokens"]) == (MODEL, 7 / 3)
     reports, joined = lines(out / "reports.jsonl"), lines(out / "reports_joined.jsonl")
     assert {row["id"] for row in reports} == {row["id"] for row in joined}
     assert {row["writer"]["name"] for row in reports} == {"llm"}

@@ -1,104 +1,114 @@
-"""The page with the paper's tables beside ours."""
+"""The page of scores, as Markdown and as HTML."""
 
 from __future__ import annotations
 
-import json
-from importlib.resources import files
 from pathlib import Path
-from typing import Any
 
-import numpy as np
-import pytest
+from rarrg.cost import Cost, Writing, cost_tables
+from rarrg.score_page import page
+from rarrg.score_tables import Table, score_tables
+from rarrg.threshold_sweep import sweep_table
+from tests.report.test_html import Page
+from tests.test_score_tables import scores_of
 
-from rarrg.metrics.classification import LabelScore
-from rarrg.metrics.comparison_terms import TERMS
-from rarrg.metrics.finding_terms import OBSERVATIONS
-from rarrg.protocols import EXPECTED, Protocol, Sample
-from rarrg.report_files import Reports
-from rarrg.score_page import comparable, page
-from rarrg.scorers import ScorerConfig, Scorers
-from rarrg.scoring import score_samples
-
-PAPER: dict[str, Any] = json.loads((files("rarrg") / "templates" / "paper.json").read_text(encoding="utf-8"))
-NAMES = [f"s{number}" for number in range(6)]
-CLEAR = {"entities": {"1": {"tokens": "clear", "label": "OBS-DP", "relations": []}}}
+HOSTILE = """<script>alert("1")</script><img src=x onerror='alert(2)'> & "so" on"""
+SWEPT = [
+    {"threshold": threshold, "in_use": threshold == 0.4, "phrases_per_study": 9 - 8 * threshold,
+     **{f"findings_{average}_{figure}": threshold for average in ("micro", "macro", "example")
+        for figure in ("f1", "precision", "recall")}}
+    for threshold in (0.1, 0.4, 0.9)
+]  # fmt: skip
 
 
-def scores_of(folder: Path, writer: dict[str, Any], **given: Any) -> tuple[dict[str, Any], str]:
-    protocol = Protocol("studies", tuple(Sample(name, {}, "The lungs are clear.") for name in NAMES))
-    reports = Reports(dict.fromkeys(NAMES, "The lungs are clear, unchanged."), {"writer": [writer]})
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Scorers, "run", lambda *_: given)
-        scores = score_samples(protocol, reports, Scorers(ScorerConfig()), folder, lambda _: None, draws=5)
-    return scores, (folder / "report.md").read_text(encoding="utf-8")
+class Tables(Page):
+    """Also the rows of the tables, header included, and the words within each kind of element."""
+
+    def __init__(self, page: str) -> None:
+        self.rows: list[list[str]] = []
+        self.within: dict[str, list[str]] = {}
+        super().__init__(page)
+
+    def handle_starttag(self, tag: str, attrs: list) -> None:
+        super().handle_starttag(tag, attrs)
+        if tag == "tr":
+            self.rows.append([])
+        if tag in ("td", "th"):
+            self.rows[-1].append("")
+
+    def handle_data(self, data: str) -> None:
+        super().handle_data(data)
+        if self.open and self.open[-1] in ("td", "th"):
+            self.rows[-1][-1] += data
+        if self.open:
+            self.within.setdefault(self.open[-1], []).append(data)
 
 
-def line(text: str, start: str) -> list[str]:
-    (found,) = [line for line in text.splitlines() if line.startswith(f"| {start} |")]
-    return [cell.strip() for cell in found.strip("|").split("|")]
+def cells(markdown: str) -> list[list[str]]:
+    lines = [line for line in markdown.splitlines() if line.startswith("|") and not line.startswith("|---")]
+    return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
 
 
-def test_texts_alone_give_the_tables_that_need_no_weights(tmp_path: Path) -> None:
-    _, text = scores_of(tmp_path, {"name": "join"})
-    titles = [line.split(":")[0] for line in text.splitlines() if line.startswith("## ")]
-    assert titles == ["## Tables 1 to 3", "## Table 4", "## Measures that the paper does not have"]
-    assert line(text, "RA-RRG, quoted, Table 1 (mimic-single)")[1:] == [
-        "58.5", "41.7", "50.7", "26.7", "24.9", "37.9", "8.0", "not comparable",
-    ]  # fmt: skip
-    assert line(text, "ours")[1:5] == ["-"] * 4
-    assert line(text, "unchanged") == ["unchanged", "1", "0.03", "6", "100.00"]
-    assert "**Not comparable**: Table 4 is of mimic-single (3858 samples), ours of 6 samples of studies." in text
-    assert "chexbert was not computed: --chexbert=PATH" in text
+def both(folder: Path, writer: dict, *more: Table) -> tuple[str, Tables]:
+    scores, _ = scores_of(folder, writer)
+    written = page(scores, [*score_tables(scores, []), *more])
+    return written.markdown, Tables(written.html)
 
 
-def test_weights_and_a_language_model_add_their_tables(tmp_path: Path) -> None:
-    classes = np.zeros((2, 6, 14), dtype=np.int64)
-    classes[:, :, -1] = 1
-    classes[1, :3, -1] = 0
-    annotations = ([CLEAR] * 6, [CLEAR] * 6)
-    before, _ = scores_of(tmp_path / "before", {"name": "join"}, chexbert=tuple(classes), radgraph=annotations)
-    scores, _ = scores_of(tmp_path, {"name": "llm", "examples": 3}, chexbert=tuple(classes), radgraph=annotations)
-    labels = [LabelScore(name, 3, 3, 3, 0, 0, *[0.25] * 5) for name in OBSERVATIONS]
-    text = page(scores, labels, before)
-    for table in (4, 5, 6, 9, 10):
-        assert f"## Table {table}: " in text
-    assert line(text, "No Finding") == ["No Finding", "0.371", "0.397", "0.349", "0.953", "0.920", *["0.250"] * 5, "3"]
-    assert line(text, "RadGraph entity") == ["RadGraph entity", "0.334", "0.416", "0.360", *["1.000"] * 3]
-    assert line(text, "after generation, quoted")[1:] == ["0.585", "0.671", "0.519", "0.881", "0.267"]
-    assert line(text, "retrieval only, ours")[1:] == ["0.667", "0.500", "1.000", "1.000", "0.500"]
-    assert "- writer of the reports: name llm, examples 3\n" in text
-    assert line(text, "3, ours")[1] == "66.7"
-    assert line(text, "3, quoted")[1:] == ["58.2", "41.6", "26.7", "25.2", "38.2"]
+def test_html_has_the_cells_titles_and_notes_of_the_markdown(tmp_path: Path) -> None:
+    cost = Cost(1000, 2000, None, "a processor", 20, 0.5, Writing("join", 0.1, None, None))
+    markdown, html = both(tmp_path, {"name": "join"}, sweep_table(SWEPT), *cost_tables(cost))
+    assert html.rows == cells(markdown)
+    assert ["0.4 (in use)", "5.80", *["0.400"] * 7] in html.rows
+    assert ["RA-RRG, quoted", "1 × H100", "18", "18"] in html.rows
+    assert html.within["h2"] == [line[3:] for line in markdown.splitlines() if line.startswith("## ")]
+    for line in markdown.splitlines():
+        if line and not line.startswith(("|", "#")):
+            said = line.removeprefix("- ").replace("**Not comparable**:", "Not comparable")
+            assert said in html.words
+    assert html.within["span"] == ["Not comparable"] * markdown.count("**Not comparable**: ") != []
 
 
-def test_figures_of_the_same_samples_are_comparable(tmp_path: Path) -> None:
+def test_both_files_are_written_and_are_the_same_page(tmp_path: Path) -> None:
+    scores_of(tmp_path, {"name": "join"})
+    html = Tables((tmp_path / "report.html").read_text(encoding="utf-8"))
+    assert html.rows == cells((tmp_path / "report.md").read_text(encoding="utf-8"))
+
+
+def test_the_sweep_is_drawn_with_the_threshold_in_use(tmp_path: Path) -> None:
+    _, html = both(tmp_path, {"name": "join"}, sweep_table(SWEPT))
+    lines = [values["points"] for tag, values in html.elements if tag == "polyline"]
+    assert len(lines) == 6  # five measures of findings, and the phrases
+    assert all(len(points.split()) == len(SWEPT) for points in lines if points)
+    assert html.within["figcaption"] == ["Findings", "Phrases"]
+    assert "phrases a study 5.8 at threshold 0.4" in html.within["title"]
+    # 0.4 of the way from 46 to 626
+    assert [values["d"] for tag, values in html.elements if values.get("class") == "mark"][1] == "M278.0 12.0V236.0"
+
+
+def test_the_page_asks_for_nothing_outside_itself_and_runs_nothing(tmp_path: Path) -> None:
     scores, _ = scores_of(tmp_path, {"name": "join"})
-    whole = {"name": "mimic-single", "samples": EXPECTED["mimic-single"]}
-    same = {**scores, "protocol": {**scores["protocol"], **whole}}
-    assert comparable(same, "mimic-single")
-    assert not comparable(same, "mimic-multi")
-    assert not comparable({**same, "reports": {**same["reports"], "missing": 1}}, "mimic-single")
-    assert not comparable({**same, "protocol": {**same["protocol"], "samples": 7}}, "mimic-single")
-    text = page(same, [])
-    assert "Table 4 is of the same samples (mimic-single)." in text
-    assert line(text, "RA-RRG, quoted, Table 1 (mimic-single)")[-1] == "yes"
-    assert line(text, "RA-RRG, quoted, Table 3 (mimic-multi)")[-1] == "not comparable"
+    html = page(scores, [sweep_table(SWEPT)]).html
+    found = Page(html)
+    for tag, values in found.elements:
+        assert tag not in ("script", "iframe", "object", "img")
+        assert not [name for name in values if name.startswith("on")]
+        for name in ("src", "href", "xlink:href"):
+            assert (values.get(name) or "data:").startswith("data:")
+    assert "url(" not in html
+    assert "@import" not in html
+    (policy,) = [values["content"] for _, values in found.elements if "http-equiv" in values]
+    assert (policy or "").startswith("default-src 'none'")
 
 
-def test_the_quoted_figures_fit_each_other() -> None:
-    assert list(PAPER["terms"]["values"]) == list(TERMS)
-    for count, rate in PAPER["terms"]["values"].values():
-        assert rate / 100 * 3858 <= count + 0.5  # a report may hold a term twice, none holds it less than once
-    assert list(PAPER["labels"]["values"]) == list(OBSERVATIONS)
-    for f1, recall, precision, specificity, accuracy in PAPER["labels"]["values"].values():
-        assert f1 == pytest.approx(2 * precision * recall / (precision + recall), abs=2e-3)
-        assert min(recall, specificity) - 1e-3 <= accuracy <= max(recall, specificity) + 1e-3
-    headline = {each["protocol"]: each["values"] for each in PAPER["headline"]}
-    after = PAPER["stages"]["values"]["after"]
-    assert headline["mimic-single"]["chexbert_micro_f1"] == pytest.approx(100 * after[0])
-    assert headline["mimic-single"]["radgraph_f1"] == pytest.approx(100 * after[4])
-    entity, relation = (PAPER["levels"]["values"][f"RadGraph {each}"][2] for each in ("entity", "relation"))
-    assert (entity + relation) / 2 == pytest.approx(after[4], abs=1e-3)
-    one = PAPER["examples"]["values"]["1"]
-    assert one[:2] == [headline["mimic-single"][f"chexbert_{each}_f1"] for each in ("micro", "macro")]
-    assert {each["protocol"] for each in PAPER["headline"]} < set(EXPECTED)
+def test_what_others_have_written_is_text_and_no_markup(tmp_path: Path) -> None:
+    hostile = Table(HOSTILE, HOSTILE, ["", HOSTILE], [[HOSTILE, HOSTILE]], HOSTILE)
+    swept = sweep_table(SWEPT)
+    chart = swept.charts[0]
+    drawn = type(chart)(HOSTILE, HOSTILE, chart.x, {HOSTILE: chart.x}, chart.mark, HOSTILE)
+    charted = Table("", "", [""], [], charts=[drawn])
+    _, html = both(tmp_path, {"name": "llm", "model": HOSTILE}, hostile, charted)
+    assert {tag for tag, _ in html.elements}.isdisjoint({"script", "img"})
+    for tag in ("h2", "p", "span", "th", "td", "li", "figcaption", "text"):
+        assert any(HOSTILE in said for said in ["".join(html.within[tag]), *html.within[tag]]), tag
+    (label,) = [values["aria-label"] for _, values in html.elements if "aria-label" in values]
+    assert HOSTILE in (label or "")

