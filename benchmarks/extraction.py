@@ -25,6 +25,7 @@ from pathlib import Path
 
 import numpy as np
 import openai
+from joblib.externals.loky import get_reusable_executor
 
 from rarrg.artifacts import write_json, write_jsonl
 from rarrg.data.card import CARD
@@ -94,6 +95,8 @@ def stage(number: int, url: str) -> dict[str, float]:
         start = time.perf_counter()
         extraction.refine()
         again = time.perf_counter() - start
+    # This process would wait for idle ones at its end.
+    get_reusable_executor().shutdown()
     memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     return {"reports": number, "seconds": seconds, "again": again, "memory": memory}
 

@@ -13,8 +13,9 @@ import yaml
 from PIL import Image
 
 from rarrg import inference
+from rarrg.adapt_config import AdaptConfig
 from rarrg.cli import main, parse_train
-from rarrg.config import TrainConfig
+from rarrg.config import EncoderConfig, TrainConfig, VisionConfig
 from rarrg.data import phantom
 from rarrg.data.card import carried
 from rarrg.experiment import train
@@ -96,7 +97,10 @@ def test_every_key_is_there_and_has_a_comment_or_one_above(name: str) -> None:
     text = (CONFIGS / name).read_text(encoding="utf-8")
     config = yaml.safe_load(text)
     extract = config.pop("extract", None)
-    assert leaves(config) == leaves(dataclasses.asdict(TrainConfig()))
+    default = TrainConfig()
+    if config["vision"]["adapt"] is not None:
+        default.vision.adapt = AdaptConfig()
+    assert leaves(config) == leaves(dataclasses.asdict(default))
     assert extract is None or leaves(extract) == leaves(dataclasses.asdict(ExtractConfig()))
     assert text.startswith("#")
 
@@ -124,7 +128,7 @@ def test_reports_are_extracted_by_the_configuration_of_training(tmp_path: Path) 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
-def test_every_file_runs(name: str, tiny_config: TrainConfig, tmp_path: Path) -> None:
+def test_every_file_runs(name: str, tiny_config: TrainConfig, tiny_timm: Path, tmp_path: Path) -> None:
     argv = ["--config", str(CONFIGS / name), f"--out={tmp_path / 'run'}", f"--data.cache={tmp_path / 'cache'}"]
     source = yaml.safe_load((CONFIGS / name).read_text(encoding="utf-8"))["data"]["source"]
     if source in LAYOUTS:
@@ -133,9 +137,13 @@ def test_every_file_runs(name: str, tiny_config: TrainConfig, tmp_path: Path) ->
     config, _ = parse_train([*argv, "--trainer.epochs=1", "--data.phantom_studies=24", "--data.num_workers=0"])
     # Sizes that a laptop trains in seconds; all else is the file's.
     small = dataclasses.replace(config.retriever, queries=20, layers=1, dim=16, heads=2, feedforward=32)
+    vision = tiny_config.vision
+    if config.vision.adapt is not None:
+        briefly = dataclasses.replace(config.vision.adapt, epochs=1)
+        vision = VisionConfig([EncoderConfig(str(tiny_timm), 64, None, [3, 4])], briefly)
     config = dataclasses.replace(
         config,
-        vision=tiny_config.vision,
+        vision=vision,
         text=dataclasses.replace(config.text, encoder=tiny_config.text.encoder),
         retriever=small,
         log=tiny_config.log,

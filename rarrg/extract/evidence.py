@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from typing import Literal
 
@@ -101,12 +101,12 @@ class Evidence:
         if _MARK.search(phrase):
             return "mark"
         own = self._statement(phrase, phrase)
-        claimed = named_sides(phrase)
+        claimed = own.named
         found = self._observed(own, claimed) if own.labels else self._worded(own, claimed, self._statements)
         if found is None:
             return None
-        read = extract_phrases(phrase)
-        if read and self._read.issuperset(read):
+        read = _read_of(phrase)
+        if read and read <= self._read:
             return None
         if found == "unsupported":
             return self._worded(own, claimed, [*self._statements, *self._read_statements])
@@ -162,27 +162,38 @@ class Evidence:
     def _sentences(self) -> Iterator[Statement]:
         before: frozenset[str] = frozenset()
         for sentence in SENTENCE_END.split(self._findings):
-            lower = sentence.lower()
-            said = self._statement(sentence, _CURVED.sub("", lower))
+            said = _said(self._label, sentence.lower())
             # "An opacity at the right base. This may be atelectasis." names the side once.
-            sides = before if not said.sides and _REFERS.match(lower) else said.sides
-            before = sides
-            yield Statement(
-                {} if _GONE.search(lower) else said.labels,
-                sides,
-                said.named,
-                frozenset() if _GONE.search(lower) else said.stems,
-                said.words,
-                None if _DENIES.search(lower) else False,
-                None if said.normal else False,
-                None if said.hedged else False,
-            )
+            if not said.sides and _REFERS.match(sentence.lower()):
+                said = replace(said, sides=before)
+            before = said.sides
+            yield said
 
     def _statement(self, text: str, also: str = "") -> Statement:
         return _statement(self._label, text.lower(), also)
 
 
-# Reports share most of their sentences.
+# Reports share most of their sentences and phrases.
+@lru_cache(maxsize=1 << 14)
+def _said(label: Labeler, lower: str) -> Statement:
+    """What a lower-case sentence says by itself."""
+    said = _statement(label, lower, _CURVED.sub("", lower))
+    gone = _GONE.search(lower) is not None
+    return replace(
+        said,
+        labels={} if gone else said.labels,
+        stems=frozenset() if gone else said.stems,
+        negated=None if _DENIES.search(lower) else False,
+        normal=None if said.normal else False,
+        hedged=None if said.hedged else False,
+    )
+
+
+@lru_cache(maxsize=1 << 14)
+def _read_of(phrase: str) -> frozenset[str]:
+    return frozenset(extract_phrases(phrase))
+
+
 @lru_cache(maxsize=1 << 14)
 def _statement(label: Labeler, lower: str, also: str) -> Statement:
     """What a lower-case text says; its words may be those of another spelling too."""

@@ -7,9 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from rarrg.extract.comparison import compares, speaks_of_change
 from rarrg.extract.cues import Labeler
-from rarrg.extract.refine import REASONS, Refined
+from rarrg.extract.refine import REASONS, Refined, moves
 
 
 @dataclass
@@ -61,8 +60,8 @@ class Quality:
         self.without_phrases += not refined.phrases
         self.said += len(said)
         self.kept += len(refined.phrases)
-        self.comparing_before += sum(compares(phrase) or speaks_of_change(phrase) for phrase in said)
-        self.comparing_after += sum(compares(phrase) or speaks_of_change(phrase) for phrase in refined.phrases)
+        self.comparing_before += sum(map(moves, said))
+        self.comparing_after += sum(map(moves, refined.phrases))
         self.repaired += sum(bool(removed.became) for removed in refined.removed)
         self.removed.update(removed.reason for removed in refined.removed if not removed.became)
         self.flagged += len(refined.unsupported)

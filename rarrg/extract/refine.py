@@ -83,7 +83,7 @@ def refine(
     unsupported: list[str] = []
     for phrase in dict.fromkeys(map(clean, said)):
         present: tuple[str, ...] = (phrase,) if phrase else ()
-        if phrase and _moves(phrase):
+        if phrase and moves(phrase):
             present = _present(phrase)
             removed.append(Removed(phrase, "comparison", present))
         for each in present:
@@ -97,6 +97,8 @@ def refine(
     return Refined(tuple(kept), tuple(removed), tuple(unsupported))
 
 
+# Reports share most of their phrases.
+@lru_cache(maxsize=1 << 14)
 def clean(phrase: str) -> str:
     """One line of lower-case text without quotes, bullets, full stops and lone brackets at its ends."""
     text = " ".join(unicodedata.normalize("NFKC", phrase).lower().split()).strip(_EDGES)
@@ -107,15 +109,17 @@ def clean(phrase: str) -> str:
     return text
 
 
-def _moves(phrase: str) -> bool:
+@lru_cache(maxsize=1 << 14)
+def moves(phrase: str) -> bool:
+    """Whether a phrase compares with an earlier study or tells how something moved."""
     return compares(phrase) or speaks_of_change(phrase)
 
 
 @lru_cache(maxsize=1 << 14)
 def _present(phrase: str) -> tuple[str, ...]:
     """The phrases that are left of one that compares, none of which does."""
-    read = tuple(each for each in extract_phrases(phrase) if not _moves(each))
+    read = tuple(each for each in extract_phrases(phrase) if not moves(each))
     if read:
         return read
     rest = clean(without_change(phrase))
-    return (rest,) if rest and not _moves(rest) and extract_phrases(rest) else ()
+    return (rest,) if rest and not moves(rest) and extract_phrases(rest) else ()

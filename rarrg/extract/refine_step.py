@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -27,7 +27,7 @@ from rarrg.extract.refine import Refined, refine
 from rarrg.extract.reports import ReportText
 from rarrg.extract.rules import VERSION as RULES_VERSION
 from rarrg.extract.rules import extract_phrases
-from rarrg.extract.stage import Failure, Item, Items, Row, Rows, in_order, key_of, run_step
+from rarrg.extract.stage import KEY_LENGTH, Failure, Item, Items, Row, Rows, in_order, key_of, run_step
 from rarrg.llm.asking import Answer, ask
 from rarrg.llm.cache import ReplyCache
 from rarrg.llm.chat import Backend, Request, Sampling
@@ -189,7 +189,7 @@ def write_key_phrases(
                 made_by = {**provenance, "text_sha256": item.report.sha256}
                 phrases_file.write(jsonl_line({**study, "key_phrases": list(refined.phrases), "provenance": made_by}))
                 for removed in refined.removed:
-                    removed_file.write(jsonl_line({**study, **asdict(removed)}))
+                    removed_file.write(jsonl_line({**study, **vars(removed)}))
                 for phrase in refined.unsupported:
                     kept = {"phrase": phrase, "reason": "unsupported", "became": [phrase]}
                     removed_file.write(jsonl_line({**study, **kept}))
@@ -256,7 +256,7 @@ def _row(item: Item, answer: Answer, prompt: KeyPhrasePrompt, sampling: Sampling
         "provenance": {
             "model": completion.model,
             "prompt_sha256": prompt.sha256,
-            "sampling": asdict(sampling),
+            "sampling": vars(sampling),
             "attempts": answer.attempts,
             "finish_reason": completion.finish_reason,
             # Half of a surrogate pair can stand around the object, and no file can hold it.
@@ -268,13 +268,13 @@ def _row(item: Item, answer: Answer, prompt: KeyPhrasePrompt, sampling: Sampling
     }
 
 
-def _text_key(text_sha256: str) -> str:
-    return key_of("text", text_sha256)
-
-
 def _key_of_phrases(row: Row) -> str:
     list(row["phrases"])
     return _text_key(row["text_sha256"])
+
+
+def _text_key(text_sha256: str) -> str:
+    return text_sha256[:KEY_LENGTH]
 
 
 def _key(row: Row) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import textwrap
+from functools import lru_cache
 
 from rarrg.extract.spelling import MARK, SPELLING
 
@@ -79,10 +80,12 @@ def sentences(findings: str) -> list[str]:
     return found
 
 
-def _read(sentence: str) -> list[str]:
+# Reports share most of their sentences.
+@lru_cache(maxsize=1 << 14)
+def _read(sentence: str) -> tuple[str, ...]:
     found: list[str] = []
     if not sentence or (_NUMBERING.match(sentence) and len(sentence) < 4):
-        return []
+        return ()
     sentence = _NUMBERING.sub("", sentence)
     for pattern, replacement in SPELLING:
         sentence = pattern.sub(replacement, sentence)
@@ -92,7 +95,7 @@ def _read(sentence: str) -> list[str]:
         part = _SCAFFOLD.sub("", part).strip(" ,")
         if part:
             found.append(part)
-    return found
+    return tuple(found)
 
 
 def _bounded(sentence: str) -> list[str]:

@@ -72,7 +72,10 @@ Do = Callable[[Iterator[Item]], Iterable["tuple[Item, Row | str]"]]
 
 def key_of(*parts: Any) -> str:
     """Checksum of JSON values, 128 bits in hex."""
-    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:KEY_LENGTH]
+    return hashlib.sha256(_sorted(parts).encode()).hexdigest()[:KEY_LENGTH]
+
+
+_sorted = json.JSONEncoder(sort_keys=True).encode
 
 
 @dataclass(frozen=True)

@@ -186,6 +186,7 @@ class _Asking:
 
 def _once_more(case: _Case, reply: str, reason: str) -> Request:
     """The first request with the last bad reply; earlier ones would only make the prompt longer."""
+    reply = reply.encode("utf-8", "ignore").decode("utf-8")  # half of a surrogate pair cannot be sent
     quoted = reply if len(reply) <= _QUOTED else f"{reply[:_QUOTED]} [...]"
     complaint = f"That reply cannot be used: {reason}. Reply again, with one JSON object that meets the schema alone."
     sampling = case.first.sampling

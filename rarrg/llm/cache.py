@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import sqlite3
-from dataclasses import asdict
+from functools import lru_cache
 from pathlib import Path
 from types import TracebackType
 
@@ -19,13 +19,18 @@ _BUSY = 60.0  # seconds to wait for another process's write
 
 def request_sha256(request: Request, model: str) -> str:
     """Hex SHA-256 of all that decides a reply: the model, messages, schema and sampling; not the request's key."""
-    asked = {
-        "model": model,
-        "messages": [[message.role, message.content] for message in request.messages],
-        "schema": request.schema,
-        "sampling": asdict(request.sampling),
-    }
-    return hashlib.sha256(json.dumps(asked, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+    # The keys of the whole stand in alphabetical order too, "messages" first.
+    messages = ",".join(f'["{message.role}",{_quoted(message.content)}]' for message in request.messages)
+    rest = _compact({"model": model, "sampling": vars(request.sampling), "schema": request.schema})
+    return hashlib.sha256(f'{{"messages":[{messages}],{rest[1:]}'.encode()).hexdigest()
+
+
+_compact = json.JSONEncoder(sort_keys=True, separators=(",", ":")).encode
+
+
+@lru_cache(maxsize=256)  # the system prompt is the same in all requests, and a request is looked up and then put
+def _quoted(text: str) -> str:
+    return _compact(text)
 
 
 class ReplyCache:
@@ -81,7 +86,7 @@ class ReplyCache:
         try:
             self._database.execute(
                 "INSERT OR IGNORE INTO replies (request, completion) VALUES (?, ?)",
-                (request_sha256(request, model), json.dumps(asdict(completion))),
+                (request_sha256(request, model), json.dumps(vars(completion))),
             )
         except sqlite3.Error as error:
             raise self._unusable(error) from error

@@ -6,8 +6,7 @@ import asyncio
 import os
 import threading
 import time
-from collections.abc import Callable, Coroutine, Iterable, Iterator
-from concurrent.futures import Future
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from itertools import cycle
 from queue import SimpleQueue
@@ -89,12 +88,20 @@ class OpenAIServer:
         Raises:
             LLMError: No request would be answered: a wrong URL, key or model, or a server that is gone.
         """
-        finished: SimpleQueue[Future[Outcome]] = SimpleQueue()
+        finished: SimpleQueue[asyncio.Task[Outcome]] = SimpleQueue()
+        tasks: set[asyncio.Task[Outcome]] = set()
         source, more, under_way = iter(requests), True, 0
         end: LLMError | None = None
         with _loop_in_thread() as loop:
             clients = self._clients()
             turn = cycle(clients)
+
+            def start(client: AsyncOpenAI, request: Request) -> None:
+                task = loop.create_task(self._serve(client, request))
+                tasks.add(task)  # the loop itself would let go of it
+                task.add_done_callback(tasks.discard)
+                task.add_done_callback(finished.put)
+
             try:
                 while more or under_way:
                     room = self._config.concurrency if self._answered or self._failed_in_a_row else 1
@@ -104,7 +111,7 @@ class OpenAIServer:
                             more = False
                             continue
                         under_way += 1
-                        _submit(self._serve(next(turn), request), loop).add_done_callback(finished.put)
+                        loop.call_soon_threadsafe(start, next(turn), request)
                         if finished.empty():
                             continue
                     if under_way:
@@ -119,7 +126,7 @@ class OpenAIServer:
                         else:
                             yield request, LLMError(result.message)
             finally:
-                _submit(_stop(clients), loop).result()
+                asyncio.run_coroutine_threadsafe(_stop(tasks, clients), loop).result()
         if end is not None:
             raise end
 
@@ -264,12 +271,7 @@ def _loop_in_thread() -> Iterator[asyncio.AbstractEventLoop]:
         loop.close()
 
 
-def _submit(coroutine: Coroutine[Any, Any, Any], loop: asyncio.AbstractEventLoop) -> Future[Any]:
-    return asyncio.run_coroutine_threadsafe(coroutine, loop)
-
-
-async def _stop(clients: list[AsyncOpenAI]) -> None:
-    tasks = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
+async def _stop(tasks: set[asyncio.Task[Outcome]], clients: list[AsyncOpenAI]) -> None:
     for task in tasks:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)

@@ -187,6 +187,11 @@ def test_another_file_in_the_place_is_left_alone(tmp_path):
     assert path.read_text().startswith("study_id")
 
 
+def test_keys_are_those_of_earlier_releases():
+    """Another key would ask about every report again."""
+    assert key_of("refine", {"model": "m", "a": [1.5, None]}, "é", ("b",)) == "6664353268d55ff84a76710e2672ecdd"
+
+
 def test_items_without_a_row_are_none(tmp_path):
     path = tmp_path / "rows.jsonl"
     run(path, Worker(bad="nodule"))

@@ -95,8 +95,9 @@ def test_a_bad_reply_is_quoted_with_what_was_wrong_and_another_seed() -> None:
     assert [each.sampling.seed for each in backend.asked] == [5, 6, 7]
 
 
-def test_a_long_bad_reply_is_shortened_and_an_empty_one_is_no_empty_turn() -> None:
-    for text, shown in [("x" * 100_000, "x" * 2000 + " [...]"), ("", "(nothing)")]:
+def test_a_bad_reply_is_quoted_so_that_it_can_be_sent() -> None:
+    """Shortened where it is long, no empty turn, and without half a surrogate pair, which no UTF-8 holds."""
+    for text, shown in [("x" * 100_000, "x" * 2000 + " [...]"), ("", "(nothing)"), ("a\ud83eb", "ab")]:
         backend = Fake(failing(1, lambda _, text=text: completion(text)))
         list(ask(backend, [request("a")], 2, None))
         assert backend.asked[1].messages[2].content == shown

@@ -1,16 +1,20 @@
 from __future__ import annotations
 
+import hashlib
+import json
 import multiprocessing
 import os
 import signal
 import sqlite3
 import subprocess
 import sys
-from dataclasses import replace
+from dataclasses import asdict, replace
 from multiprocessing.synchronize import Barrier
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from rarrg.errors import RarrgError
 from rarrg.llm.cache import ReplyCache, request_sha256
@@ -44,7 +48,30 @@ def test_what_decides_a_reply_decides_the_key_and_nothing_else_does() -> None:
     ordered = replace(one, schema={"a": 1, "b": 2})
     assert request_sha256(ordered, "m") == request_sha256(replace(one, schema={"b": 2, "a": 1}), "m")
     # Fixed, so that a release which would pay for every reply again is noticed.
-    assert request_sha256(one, "m").startswith("54ec53c3cbbc5e7d")
+    assert request_sha256(one, "m") == "54ec53c3cbbc5e7d356adfcf72a1bd59f32fcefce8841245b4fc82b5bde5235c"
+
+
+texts = st.text(st.characters())  # halves of surrogate pairs too
+
+
+@given(
+    messages=st.lists(st.builds(Message, st.sampled_from(["system", "user", "assistant"]), texts), max_size=4),
+    model=texts,
+    schema=st.dictionaries(texts, texts | st.lists(texts)),
+    seed=st.integers(),
+)
+def test_the_key_is_the_checksum_of_sorted_json(
+    messages: list[Message], model: str, schema: dict[str, object], seed: int
+) -> None:
+    asked = Request("7", tuple(messages), schema, Sampling(seed=seed))
+    whole = {
+        "model": model,
+        "messages": [[message.role, message.content] for message in messages],
+        "schema": schema,
+        "sampling": asdict(asked.sampling),
+    }
+    text = json.dumps(whole, sort_keys=True, separators=(",", ":"))
+    assert request_sha256(asked, model) == hashlib.sha256(text.encode()).hexdigest()
 
 
 def test_the_first_completion_stays(tmp_path: Path) -> None:
