@@ -14,9 +14,11 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import lightning as L
@@ -26,7 +28,7 @@ from lightning.pytorch.loggers import CSVLogger
 from lightning.pytorch.utilities.types import OptimizerLRScheduler
 from torch import Tensor, nn
 from torch.nn import functional as F
-from torch.utils.data import DataLoader, Dataset
+from torch.utils.data import DataLoader, Dataset, Sampler
 from torchmetrics.classification import MultilabelAveragePrecision
 from torchvision.transforms import v2
 
@@ -39,7 +41,7 @@ from rarrg.errors import RarrgError
 from rarrg.metrics.findings import positive_findings
 from rarrg.models.backbones import Backbone, save_timm
 from rarrg.models.preprocessing import Preprocessing
-from rarrg.models.vision import VisionEncoder, load_backbone
+from rarrg.models.vision import FusedEncoder, VisionEncoder, load_backbone
 
 log = logging.getLogger(__name__)
 
@@ -60,6 +62,21 @@ _AUGMENT = v2.Compose(
 )
 
 
+def check_adaptable(encoder: FusedEncoder) -> None:
+    """Refuse encoders of a kind that is not adapted here.
+
+    Raises:
+        RarrgError: One is no timm or packaged network.
+    """
+    for each in encoder.encoders:
+        assert isinstance(each, VisionEncoder)
+        if "timm" not in each.architecture:
+            raise RarrgError(
+                f"vision.adapt: {each.spec} is no timm or packaged network, and only those are adapted; set "
+                "vision.adapt.epochs to 0"
+            )
+
+
 def adapt_encoders(
     encoders: Sequence[EncoderConfig],
     config: AdaptConfig,
@@ -72,7 +89,7 @@ def adapt_encoders(
     """Adapt encoders, or take up those that were adapted before.
 
     Args:
-        encoders: timm or packaged networks.
+        encoders: Encoders that :func:`check_adaptable` takes.
         config: How.
         train: Training images with key phrases.
         val: Validation images; their average precision is logged and decides nothing.
@@ -84,31 +101,47 @@ def adapt_encoders(
         The configuration of each adapted encoder.
 
     Raises:
-        RarrgError: An encoder is of a kind that is not adapted here, or the training phrases affirm no finding.
+        RarrgError: The training phrases affirm no finding, or an adapted encoder was changed.
         ImageError: An image cannot be read.
     """
     sets = _labelled(train), _labelled(val)
     if not sets[0].findings.any():
-        raise RarrgError("vision.adapt: no key phrase of the training images affirms a finding; set it to null")
+        raise RarrgError("vision.adapt: no key phrase of the training images affirms a finding; set its epochs to 0")
     adapted = []
     for encoder in encoders:
         backbone = load_backbone(encoder.spec, encoder.size, encoder.revision, encoder.stages)
-        if "timm" not in backbone.architecture:
-            raise RarrgError(
-                f"vision.adapt: {encoder.spec} is no timm or packaged network, and only those are adapted; set "
-                "vision.adapt to null"
-            )
-        place = folder / _name(encoder, backbone, config, sets[0])
+        place = (folder / _name(encoder, backbone, config, sets[0])).resolve()
         if (place / MANIFEST).is_file():
-            Manifest.load(place, NAME, VERSION).verify(place)
             log.info("%s: taken up as adapted before, from %s", encoder.spec, place)
         else:
             log.info("%s: adapting to %d training images", encoder.spec, len(train))
-            _train(backbone, encoder.stages, config, sets, place, device, num_workers)
-            files = save_timm(backbone.network, place)
-            Manifest.of(place, NAME, VERSION, files, {"adapted_from": encoder.spec}).save(place)
+            _adapt(encoder, backbone, config, sets, place, device, num_workers)
+        Manifest.load(place, NAME, VERSION).verify(place)
         adapted.append(EncoderConfig(str(place), backbone.preprocessing.size, None, encoder.stages))
     return adapted
+
+
+def _adapt(
+    encoder: EncoderConfig,
+    backbone: Backbone,
+    config: AdaptConfig,
+    sets: tuple[_Labelled, _Labelled],
+    place: Path,
+    device: torch.device,
+    num_workers: int,
+) -> None:
+    """Adapt a network and put it in its place; of two processes that do so at once the first to end counts."""
+    place.parent.mkdir(parents=True, exist_ok=True)
+    with TemporaryDirectory(prefix=f".{place.name}-", dir=place.parent) as parent:
+        made = Path(parent) / place.name
+        _train(backbone, encoder.stages, config, sets, made, device, num_workers)
+        files = save_timm(backbone.network, made)
+        Manifest.of(made, NAME, VERSION, files, {"adapted_from": encoder.spec}).save(made)
+        # Rename refuses a folder that is not empty.
+        with suppress(OSError):
+            made.rename(place)
+    if not (place / MANIFEST).is_file():
+        raise RarrgError(f"{place}: is in the way of an adapted encoder; remove it")
 
 
 @dataclass(frozen=True)
@@ -129,8 +162,9 @@ def _labelled(examples: Sequence[Example]) -> _Labelled:
 def _name(encoder: EncoderConfig, backbone: Backbone, config: AdaptConfig, train: _Labelled) -> str:
     """Name of an adapted encoder's folder: the network, and a digest of all that its weights depend on."""
     fingerprint = VisionEncoder(encoder.spec, backbone).fingerprint
+    # A file that was exported anew under its old name has another size, and one that was moved has not.
     rows = [
-        [example.view.image_id, np.flatnonzero(row).tolist()]
+        [example.view.image_id, example.view.path.stat().st_size, np.flatnonzero(row).tolist()]
         for example, row in zip(train.examples, train.findings, strict=True)
     ]
     made_of = json.dumps([VERSION, fingerprint, asdict(config), rows])
@@ -148,11 +182,13 @@ def _train(
     num_workers: int,
 ) -> None:
     L.seed_everything(config.seed, verbose=False)
-    images, labels = (
-        _Images(part, backbone.preprocessing, augment) for part, augment in zip(sets, (True, False), strict=True)
-    )
+    train, val = (_Images(part, backbone.preprocessing) for part in sets)
     loader = DataLoader(
-        images, config.batch_size, shuffle=True, num_workers=num_workers, drop_last=len(images) > config.batch_size
+        train,
+        config.batch_size,
+        sampler=_Shuffled(len(train), config.seed),
+        num_workers=num_workers,
+        drop_last=len(train) > config.batch_size,
     )
     module = _Classifier(backbone, stages, torch.from_numpy(sets[0].findings), config, config.epochs * len(loader))
     trainer = L.Trainer(
@@ -167,25 +203,45 @@ def _train(
         enable_model_summary=False,
         num_sanity_val_steps=0,
     )
-    trainer.fit(module, loader, DataLoader(labels, config.batch_size, num_workers=num_workers))
+    in_order = [(index, None) for index in range(len(val))]
+    trainer.fit(module, loader, DataLoader(val, config.batch_size, sampler=in_order, num_workers=num_workers))
     # Files hold tensors in the order of their axes.
     backbone.network.cpu().to(memory_format=torch.contiguous_format).eval().requires_grad_(False)
 
 
-class _Images(Dataset[tuple[Tensor, Tensor]]):
-    """Pixels ``[3, size, size]`` and findings, float ``[findings]``, of each image."""
+class _Shuffled(Sampler[tuple[int, int]]):
+    """Every image once an epoch, each with the seed of its augmentation, whatever process reads it."""
 
-    def __init__(self, labelled: _Labelled, preprocessing: Preprocessing, augment: bool) -> None:
-        self.labelled, self.preprocessing, self.augment = labelled, preprocessing, augment
+    def __init__(self, images: int, seed: int) -> None:
+        self.images = images
+        self.generator = torch.Generator().manual_seed(seed)
+
+    def __len__(self) -> int:
+        return self.images
+
+    def __iter__(self) -> Iterator[tuple[int, int]]:
+        order = torch.randperm(self.images, generator=self.generator)
+        seeds = torch.randint(2**31, (self.images,), generator=self.generator)
+        return zip(order.tolist(), seeds.tolist(), strict=True)
+
+
+class _Images(Dataset[tuple[Tensor, Tensor]]):
+    """Pixels ``[3, size, size]`` and findings, float ``[findings]``, of an image, augmented where a seed is given."""
+
+    def __init__(self, labelled: _Labelled, preprocessing: Preprocessing) -> None:
+        self.labelled, self.preprocessing = labelled, preprocessing
 
     def __len__(self) -> int:
         return len(self.labelled.examples)
 
-    def __getitem__(self, index: int) -> tuple[Tensor, Tensor]:
-        image = read_image(self.labelled.examples[index].view.path)
-        if self.augment:
-            image = _AUGMENT(torch.from_numpy(image)[None])[0].numpy()
-        return self.preprocessing(image), torch.from_numpy(self.labelled.findings[index]).float()
+    def __getitem__(self, drawn: tuple[int, int | None]) -> tuple[Tensor, Tensor]:
+        index, seed = drawn
+        pixels = self.preprocessing.resized(read_image(self.labelled.examples[index].view.path))
+        if seed is not None:
+            with torch.random.fork_rng(devices=[]):
+                torch.manual_seed(seed)
+                pixels = _AUGMENT(pixels)
+        return self.preprocessing.normalised(pixels), torch.from_numpy(self.labelled.findings[index]).float()
 
 
 class _Classifier(L.LightningModule):
@@ -246,7 +302,7 @@ class _Classifier(L.LightningModule):
         self.log("val/average_precision", self._precision, prog_bar=True)
 
     def configure_optimizers(self) -> OptimizerLRScheduler:
-        """AdamW with linear warm-up and cosine decay."""
+        """AdamW, its rates one cycle from low to high to none (Smith and Topin, 2018)."""
         rate = self._config.learning_rate
         body = [parameter for parameter in self.network.parameters() if parameter.requires_grad]
         groups: list[dict[str, Any]] = [{"params": body}, {"params": list(self.classifier.parameters())}]
@@ -258,10 +314,10 @@ class _Classifier(L.LightningModule):
 
 
 def _before(network: Any, stages: Sequence[int] | None) -> list[nn.Parameter]:
-    """Parameters of a timm network that its map of the first joined stage does not learn: those before that stage."""
+    """Parameters of a timm network that the first joined stage stands on: all of the layers up to the stage before."""
     if not stages or stages[0] == 0:
         return []
-    boundary = f"{network.feature_info[stages[0] - 1]['module']}."
-    named = list(network.named_parameters())
-    last = max((place for place, (name, _) in enumerate(named) if name.startswith(boundary)), default=-1)
-    return [parameter for _, parameter in named[: last + 1]]
+    boundary = network.feature_info[stages[0] - 1]["module"]
+    layers = list(network.named_modules())
+    last = max(place for place, (name, _) in enumerate(layers) if f"{name}.".startswith(f"{boundary}."))
+    return [parameter for _, layer in layers[: last + 1] for parameter in layer.parameters(recurse=False)]

@@ -1,4 +1,4 @@
-"""The systems that a model is compared with, on the same images, encoders and training studies.
+"""The systems that a model is compared with, on the same images and training studies.
 
 ``frequent``: the most frequent phrases, for everyone. ``nearest``: the phrases of the nearest training image.
 ``sentences``: the same model, trained on whole sentences of the findings. ``parity``: the paper's losses as printed.
@@ -185,6 +185,24 @@ def baseline_outputs(
         "parity": spoken(evaluated, said["parity"]),
         "probe": _probe(evaluated, features, train_features, prepared, config),
     }
+
+
+def probe_outputs(evaluated: EvaluationSet, config: TrainConfig, device: torch.device) -> Outputs:
+    """The linear probe of a configuration's encoders, adapted ones where it has them.
+
+    Args:
+        evaluated: The studies to run it on.
+        config: Its studies and encoders; ``out`` is the folder of the baselines.
+        device: Where networks run.
+
+    Raises:
+        RarrgError: Data or encoders are missing.
+    """
+    prepared = prepare(config, device)
+    assert prepared.cache is not None
+    prepared.cache.build(evaluated.views, device)
+    train_features = prepared.cache.pooled([example.view for example in prepared.splits["train"]])
+    return _probe(evaluated, prepared.cache.pooled(evaluated.views), train_features, prepared, config)
 
 
 def _in_every_scope(images: Sequence[Sequence[str]]) -> dict[Scope, list[list[str]]]:

@@ -95,12 +95,11 @@ class VisionConfig:
 
     Args:
         encoders: The encoders, in the order of their channels.
-        adapt: Adapt the encoders to the training images before they are frozen; null takes them as they are, as the
-            paper.
+        adapt: Whether and how the encoders are adapted to the training images before they are frozen.
     """
 
     encoders: list[EncoderConfig] = field(default_factory=_paper_encoders)
-    adapt: AdaptConfig | None = None
+    adapt: AdaptConfig = field(default_factory=AdaptConfig)
 
     def __post_init__(self) -> None:
         require(bool(self.encoders), "vision.encoders", "a non-empty list", self.encoders)
@@ -139,6 +138,8 @@ class RetrieverConfig:
             it predicts an offset; false leaves it to training what a query looks for, as the paper.
         members: Retrievers that are trained side by side and joined. Above 1 needs ``anchors``, without which a query
             looks for one thing in one member and for another in the next.
+        reads: Encoders that each member reads, by their places from 0, as [[0, 1], [2, 3]], dealt to the members in
+            turn; null lets each read all. Members that read different encoders err differently.
     """
 
     queries: int = 50
@@ -151,12 +152,19 @@ class RetrieverConfig:
     standardise: bool = False
     anchors: bool = False
     members: int = 1
+    reads: list[list[int]] | None = None
 
     def __post_init__(self) -> None:
         for name in ("queries", "layers", "dim", "heads", "feedforward", "members"):
             require(getattr(self, name) >= 1, f"retriever.{name}", "at least 1", getattr(self, name))
         require(0 <= self.dropout < 1, "retriever.dropout", "in [0, 1)", self.dropout)
         require(self.members == 1 or self.anchors, "retriever.members", "1 without retriever.anchors", self.members)
+        rising = all(part and min(part) >= 0 and part == sorted(set(part)) for part in self.reads or [])
+        require(rising and self.reads != [], "retriever.reads", "lists of rising numbers from 0, or null", self.reads)
+        parts = len(self.reads or [])
+        require(
+            parts <= self.members, "retriever.reads", f"at most retriever.members ({self.members}) lists", self.reads
+        )
         require(self.dim % self.heads == 0, "retriever.dim", f"a multiple of retriever.heads ({self.heads})", self.dim)
 
 

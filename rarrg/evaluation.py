@@ -15,8 +15,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+from rarrg.adapt_config import AdaptConfig
 from rarrg.artifacts import write_csv, write_json, write_jsonl
-from rarrg.comparison import Outputs, baseline_outputs, retrieve, spoken
+from rarrg.comparison import Outputs, baseline_outputs, probe_outputs, retrieve, spoken
 from rarrg.config import TrainConfig
 from rarrg.cost import cost_of, cost_tables, training_hours
 from rarrg.data.evaluation_set import SCOPES, EvaluationSet, evaluation_set, set_of_every_image
@@ -157,6 +158,9 @@ def evaluate(
         config = _baseline_config(trained, options, folder / "baselines")
         paper = read_config([f"--config={options.parity}", f"--data.root={config.data.root}"])
         systems |= baseline_outputs(evaluated, config, parity_of(config, paper), generator.device)
+        if trained.vision.adapt.epochs:
+            own = dataclasses.replace(config, vision=trained.vision)
+            systems["adapted_probe"] = probe_outputs(evaluated, own, generator.device)
     reference = _reference(evaluated)
 
     encoder = load_text_encoder(info.text["encoder"], info.text["revision"])
@@ -210,8 +214,8 @@ def _baseline_config(trained: TrainConfig, options: EvaluateOptions, folder: Pat
         trained,
         out=str(folder),
         data=data,
-        # What the encoders gain by adaptation is the model's lead, not the baselines'.
-        vision=dataclasses.replace(trained.vision, adapt=None),
+        # What a user has who adapts nothing; the probe of the adapted encoders stands beside.
+        vision=dataclasses.replace(trained.vision, adapt=AdaptConfig()),
         log=dataclasses.replace(trained.log, wandb="disabled"),
     )
 

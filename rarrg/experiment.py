@@ -41,7 +41,7 @@ from rarrg.models.model_folder import ENCODERS, keep_encoders
 from rarrg.models.retriever import ModelInfo, PhraseRetriever
 from rarrg.monitoring import PhraseTable, choose_offset, choose_threshold
 from rarrg.preparation import Prepared, channel_statistics, prepare
-from rarrg.resuming import find_checkpoint, load_checkpoint
+from rarrg.resuming import check_encoder, find_checkpoint, load_checkpoint
 from rarrg.training import LastCheckpoint, ProgressBar, RetrieverModule
 
 log = logging.getLogger(__name__)
@@ -83,7 +83,11 @@ def train(config: TrainConfig, ckpt_path: str | None = None) -> Path:
         out.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise RarrgError(f"out: {out} cannot be written ({error.strerror})") from error
+    if any((out / ENCODERS).resolve() in Path(encoder.spec).resolve().parents for encoder in config.vision.encoders):
+        raise RarrgError(f"out: {out} holds an encoder of vision.encoders, which training would remove; name another")
     prepared = prepare(config, device)
+    if checkpoint is not None:
+        check_encoder(checkpoint, prepared.encoder.fingerprint)
     # Only now, when everything a run needs has been found, does an earlier run in this folder give way.
     if checkpoint is None:
         for name in PRODUCTS:
@@ -93,7 +97,7 @@ def train(config: TrainConfig, ckpt_path: str | None = None) -> Path:
     prepared.store.save(out / "store")
     train_images = prepared.splits["train"]
     L.seed_everything(config.seed, verbose=False)
-    retriever = PhraseRetriever(prepared.encoder.channels, prepared.text.dim, config.retriever)
+    retriever = PhraseRetriever(prepared.encoder.channels_of, prepared.text.dim, config.retriever)
     if config.retriever.standardise:
         retriever.set_standardisation(*channel_statistics(prepared, device, config.seed))
     phrases = PhraseTable.of(list(prepared.phrases), prepared.table.numpy())
@@ -128,6 +132,7 @@ def train(config: TrainConfig, ckpt_path: str | None = None) -> Path:
         config.text.noise,
         config.seed,
         dataclasses.asdict(config),
+        prepared.encoder.fingerprint,
     )
     dashboard = Dashboard(out, prepared.splits["val"], _shown(config), config.seed)
     trainer = _trainer(config, out, device, data.steps_per_epoch, dashboard, resumed=checkpoint is not None)
@@ -143,7 +148,7 @@ def train(config: TrainConfig, ckpt_path: str | None = None) -> Path:
         out,
         ModelInfo(
             retriever=dataclasses.asdict(config.retriever),
-            channels=prepared.encoder.channels,
+            channels=prepared.encoder.channels_of,
             text_dim=prepared.text.dim,
             vision=_references(config, prepared, out),
             text=prepared.text.reference(),
@@ -167,9 +172,10 @@ def train(config: TrainConfig, ckpt_path: str | None = None) -> Path:
 
 def _references(config: TrainConfig, prepared: Prepared, out: Path) -> list[dict[str, Any]]:
     references = prepared.encoder.references()
-    if config.vision.adapt is None:
+    if not config.vision.adapt.epochs:
         return references
-    return keep_encoders(out, references, [encoder.spec for encoder in config.vision.encoders])
+    before = [encoder.spec for encoder in config.vision.encoders]
+    return keep_encoders(out, references, [*[None] * (len(references) - len(before)), *before])
 
 
 def _shown(config: TrainConfig) -> Shown:

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from rarrg.adaptation import adapt_encoders
+from rarrg.adaptation import adapt_encoders, check_adaptable
 from rarrg.config import TrainConfig
 from rarrg.data.card import is_credentialed
 from rarrg.data.features import FeatureCache
@@ -81,6 +81,9 @@ def prepare(config: TrainConfig, device: torch.device) -> Prepared:
     # What fails fast comes first; adaptation and features, which can take hours, come last.
     studies = read_studies(config.data, config.seed)
     encoder = load_fused(config.vision.encoders)
+    adapt = config.vision.adapt
+    if adapt.epochs:
+        check_adaptable(encoder)
     text = load_text_encoder(config.text.encoder, config.text.revision)
     splits = _readable(_with_phrases(studies, config), config)
 
@@ -96,13 +99,11 @@ def prepare(config: TrainConfig, device: torch.device) -> Prepared:
         config.store.index,
         is_credentialed(config.data.source, root),
     )
-    if config.vision.adapt is not None:
+    if adapt.epochs:
         place = Path(config.data.cache) / "adapted"
-        workers = config.data.num_workers
-        adapted = adapt_encoders(
-            config.vision.encoders, config.vision.adapt, splits["train"], splits["val"], place, device, workers
-        )
-        encoder = load_fused(adapted)
+        before, workers = config.vision.encoders, config.data.num_workers
+        adapted = adapt_encoders(before, adapt, splits["train"], splits["val"], place, device, workers)
+        encoder = load_fused([*before, *adapted] if adapt.keep else adapted)
     cache = FeatureCache(Path(config.data.cache), encoder) if config.data.cache_features else None
     if cache is not None:
         cache.build([example.view for examples in splits.values() for example in examples], device)

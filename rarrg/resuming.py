@@ -13,7 +13,7 @@ import torch
 
 from rarrg.config import TrainConfig
 from rarrg.errors import RarrgError
-from rarrg.training import SETTINGS
+from rarrg.training import ENCODER, SETTINGS
 
 log = logging.getLogger(__name__)
 
@@ -69,6 +69,23 @@ def find_checkpoint(out: Path, config: TrainConfig, ckpt_path: str | None) -> Pa
             *changed["trainer.epochs"][::-1],
         )
     return path
+
+
+def check_encoder(path: Path, fingerprint: str) -> None:
+    """Refuse to go on with other encoders, as where they were adapted once more on another machine.
+
+    Args:
+        path: Of :func:`find_checkpoint`.
+        fingerprint: Of the fused encoders as they are now.
+
+    Raises:
+        RarrgError: The run was begun with others.
+    """
+    if load_checkpoint(path).get(ENCODER) != fingerprint:
+        raise RarrgError(
+            f"{path}: its run read other image encoders than those there are now; resume with the data.cache in which "
+            "they were adapted, or start anew in another --out folder"
+        )
 
 
 def load_checkpoint(path: Path) -> dict[str, Any]:

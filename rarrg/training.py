@@ -27,6 +27,8 @@ from rarrg.store.phrase_store import PhraseStore
 
 # Key of the run's configuration in its checkpoints.
 SETTINGS = "rarrg_settings"
+# Key of the fingerprint of the image encoders.
+ENCODER = "rarrg_encoder"
 
 
 def warmup_cosine(step: int, warmup: int, total: int) -> float:
@@ -64,6 +66,7 @@ class RetrieverModule(L.LightningModule):
         noise: Add noise to phrase embeddings in training.
         seed: Seed of noise and dropout.
         settings: The run's configuration as plain values, kept in checkpoints.
+        fingerprint: Of the image encoders, kept in checkpoints.
 
     Attributes:
         validation: What the queries did in the last validation, image by image in the order of the data.
@@ -87,6 +90,7 @@ class RetrieverModule(L.LightningModule):
         noise: bool,
         seed: int,
         settings: dict[str, Any],
+        fingerprint: str,
     ) -> None:
         super().__init__()
         self.retriever = retriever
@@ -105,6 +109,7 @@ class RetrieverModule(L.LightningModule):
         self.noise = noise
         self.seed = seed
         self.settings = settings
+        self.fingerprint = fingerprint
         self._validated: list[Validation] = []
 
     def setup(self, stage: str) -> None:
@@ -211,8 +216,9 @@ class RetrieverModule(L.LightningModule):
             self.log(f"val/{name}", value, prog_bar=name in shown)
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
-        """Keep the configuration with the weights, for whoever resumes from them."""
+        """Keep configuration and encoders with the weights, for whoever resumes from them."""
         checkpoint[SETTINGS] = self.settings
+        checkpoint[ENCODER] = self.fingerprint
 
     def configure_optimizers(self) -> Any:
         """AdamW with warm-up and cosine, both by step (RA-RRG appendix D)."""

@@ -6,17 +6,22 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import timm
 import torch
 from PIL import Image
 from sklearn.metrics import average_precision_score
 
+from rarrg import adaptation
 from rarrg.adapt_config import AdaptConfig
-from rarrg.adaptation import adapt_encoders
+from rarrg.adaptation import adapt_encoders, check_adaptable
+from rarrg.artifacts import Manifest
+from rarrg.cli import main
 from rarrg.config import EncoderConfig, TrainConfig, VisionConfig
 from rarrg.data.images import read_image
 from rarrg.data.studies import Example
 from rarrg.errors import RarrgError
 from rarrg.experiment import train
+from rarrg.models.backbones import save_timm
 from rarrg.models.vision import VisionEncoder, load_encoder, load_fused
 from rarrg.pipeline import ReportGenerator
 from rarrg.types import View
@@ -47,9 +52,11 @@ def images(tmp_path: Path) -> tuple[list[Example], list[Example]]:
     return drawn(tmp_path / "train", 18), drawn(tmp_path / "val", 6, seed=1)
 
 
-def adapted(tiny_timm: Path, images, folder: Path, config: AdaptConfig = SETTINGS, stages=(3, 4)) -> VisionEncoder:
-    encoder = EncoderConfig(str(tiny_timm), 64, None, None if stages is None else list(stages))
-    (found,) = adapt_encoders([encoder], config, *images, folder, CPU)
+def adapted(
+    network: Path, images, folder: Path, config: AdaptConfig = SETTINGS, stages=(3, 4), num_workers: int = 0
+) -> VisionEncoder:
+    encoder = EncoderConfig(str(network), 64, None, None if stages is None else list(stages))
+    (found,) = adapt_encoders([encoder], config, *images, folder, CPU, num_workers)
     return load_fused([found]).encoders[0]
 
 
@@ -69,14 +76,27 @@ def test_the_first_joined_stage_and_those_after_it_are_trained_and_nothing_befor
     assert after.preprocessing == before.preprocessing
 
 
+def test_layers_without_a_name_of_their_own_stage_count_too(images, tmp_path):
+    """A ResNet's stage 0 ends with an activation, which has no parameters; its convolution has."""
+    torch.manual_seed(0)
+    save_timm(timm.create_model("test_resnet", num_classes=0), tmp_path / "resnet")
+    before = load_encoder(str(tmp_path / "resnet"), 64, stages=[1, 2])
+    after = adapted(tmp_path / "resnet", images, tmp_path / "adapted", stages=(1, 2))
+    changed = {
+        name.split(".")[0] for name, value in state(after).items() if not torch.equal(value, state(before)[name])
+    }
+    assert changed == {"layer1", "layer2"}
+
+
 def test_without_stages_the_whole_network_is_trained(tiny_timm, images, tmp_path):
     before = load_encoder(str(tiny_timm), 64)
     after = adapted(tiny_timm, images, tmp_path / "adapted", stages=None)
     assert not torch.equal(state(after)["conv_stem.weight"], state(before)["conv_stem.weight"])
 
 
-def test_the_map_tells_findings_apart_that_it_did_not(tiny_timm, images, tmp_path):
+def test_the_map_tells_findings_apart_that_it_did_not(tiny_timm, tmp_path):
     """The axis between the means of the two kinds of training images ranks unseen ones."""
+    images = drawn(tmp_path / "train", 64), drawn(tmp_path / "val", 6, seed=1)
     unseen = drawn(tmp_path / "test", 40, seed=2)
     truth = [index % 2 == 0 for index in range(40)]
 
@@ -89,7 +109,7 @@ def test_the_map_tells_findings_apart_that_it_did_not(tiny_timm, images, tmp_pat
         axis = seen[::2].mean(0) - seen[1::2].mean(0)
         return float(average_precision_score(truth, pooled(unseen) @ axis))
 
-    settings = dataclasses.replace(SETTINGS, epochs=12)
+    settings = dataclasses.replace(SETTINGS, epochs=8, batch_size=8)
     before, after = (
         load_encoder(str(tiny_timm), 64, stages=[3, 4]),
         adapted(tiny_timm, images, tmp_path / "a", settings),
@@ -102,7 +122,7 @@ def test_the_same_images_and_settings_are_adapted_to_once(tiny_timm, images, tmp
     with monkeypatch.context() as patch:
         patch.setattr("lightning.Trainer.fit", lambda *_, **__: pytest.fail("trained again"))
         assert adapted(tiny_timm, images, tmp_path / "adapted").fingerprint == first.fingerprint
-    again = adapted(tiny_timm, images, tmp_path / "elsewhere")
+    again = adapted(tiny_timm, images, tmp_path / "elsewhere", num_workers=2)
     assert again.fingerprint == first.fingerprint  # the seed decides all
     other = [*images[0][1:], dataclasses.replace(images[0][0], phrases=("clear lungs",))]
     for changed in (
@@ -114,20 +134,47 @@ def test_the_same_images_and_settings_are_adapted_to_once(tiny_timm, images, tmp
     assert len(list((tmp_path / "adapted").iterdir())) == 4
 
 
-def test_a_run_that_broke_off_starts_anew_and_damage_is_refused(tiny_timm, images, tmp_path):
-    first = adapted(tiny_timm, images, tmp_path / "adapted")
-    (place,) = (tmp_path / "adapted").iterdir()
-    (place / "manifest.json").unlink()  # is written last
-    (place / "model.safetensors").write_bytes(b"half")
-    assert adapted(tiny_timm, images, tmp_path / "adapted").fingerprint == first.fingerprint
+def test_a_run_that_broke_off_leaves_nothing_and_damage_is_refused(tiny_timm, images, tmp_path, monkeypatch):
+    folder = tmp_path / "adapted"
+    with monkeypatch.context() as patch:
+        patch.setattr(adaptation, "save_timm", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+        with pytest.raises(KeyboardInterrupt):
+            adapted(tiny_timm, images, folder)
+    assert list(folder.iterdir()) == []
+    adapted(tiny_timm, images, folder)
+    (place,) = folder.iterdir()
     (place / "model.safetensors").write_bytes(b"half")
     with pytest.raises(RarrgError, match=r"model\.safetensors: changed since it was written"):
-        adapted(tiny_timm, images, tmp_path / "adapted")
+        adapted(tiny_timm, images, folder)
+
+
+def test_of_two_that_adapt_at_once_the_first_to_end_counts(tiny_timm, images, tmp_path, monkeypatch):
+    folder, train_one = tmp_path / "adapted", adaptation._train
+
+    def overtaken(backbone, stages, config, sets, made, *rest) -> None:
+        train_one(backbone, stages, config, sets, made, *rest)
+        other = folder / made.name
+        other.mkdir()
+        Manifest.of(other, adaptation.NAME, adaptation.VERSION, save_timm(backbone.network, other), {}).save(other)
+        (other / "by the other").touch()
+
+    monkeypatch.setattr(adaptation, "_train", overtaken)
+    adapted(tiny_timm, images, folder)
+    (place,) = folder.iterdir()
+    assert (place / "by the other").is_file()
+
+
+def test_an_image_that_was_exported_anew_is_another(tiny_timm, images, tmp_path):
+    first = adapted(tiny_timm, images, tmp_path / "adapted")
+    path = images[0][0].view.path
+    Image.open(path).resize((80, 80)).save(path)
+    assert adapted(tiny_timm, images, tmp_path / "adapted").fingerprint != first.fingerprint
 
 
 def test_what_cannot_be_adapted_is_said(tiny_vision, tiny_timm, images, tmp_path):
-    with pytest.raises(RarrgError, match=r"vision\.adapt: .* is no timm or packaged network"):
-        adapt_encoders([EncoderConfig(str(tiny_vision))], SETTINGS, *images, tmp_path, CPU)
+    mixed = load_fused([EncoderConfig(str(tiny_timm), 64), EncoderConfig(str(tiny_vision))])
+    with pytest.raises(RarrgError, match=r"vision\.adapt: .*vision.* is no timm or packaged network"):
+        check_adaptable(mixed)
     normal = [dataclasses.replace(example, phrases=("clear lungs",)) for example in images[0]]
     with pytest.raises(RarrgError, match=r"vision\.adapt: no key phrase of the training images affirms a finding"):
         adapted(tiny_timm, (normal, images[1]), tmp_path)
@@ -157,9 +204,48 @@ def test_a_model_carries_its_adapted_encoders(adapting: TrainConfig, tmp_path: P
         ReportGenerator.from_pretrained(moved, device="cpu")
 
 
+def test_encoders_are_kept_beside_the_adapted_ones(adapting: TrainConfig, tiny_timm: Path):
+    vision = dataclasses.replace(adapting.vision, adapt=dataclasses.replace(adapting.vision.adapt, keep=True))
+    retriever = dataclasses.replace(adapting.retriever, members=2, anchors=True, reads=[[0], [1]])
+    folder = train(dataclasses.replace(adapting, vision=vision, retriever=retriever))
+    first, second = ReportGenerator.from_pretrained(folder, device="cpu").encoder.encoders
+    assert first.fingerprint == load_encoder(str(tiny_timm), 64, stages=[3, 4]).fingerprint != second.fingerprint
+    assert (first.spec, Path(second.spec).parent) == (str(tiny_timm), folder / "encoders")
+
+
+def test_a_run_goes_on_with_the_encoders_it_was_begun_with_alone(adapting: TrainConfig, tmp_path: Path, monkeypatch):
+    train(adapting)
+    more = dataclasses.replace(adapting, trainer=dataclasses.replace(adapting.trainer, epochs=2))
+    train(more, "last")
+    monkeypatch.setattr(adaptation, "_AUGMENT", lambda pixels: pixels.flip(-2))  # as another machine's arithmetic
+    elsewhere = dataclasses.replace(more, data=dataclasses.replace(more.data, cache=str(tmp_path / "elsewhere")))
+    with pytest.raises(RarrgError, match=r"last\.ckpt: its run read other image encoders"):
+        train(elsewhere, "last")
+
+
+def test_a_run_does_not_remove_the_encoder_it_reads(adapting: TrainConfig):
+    folder = train(adapting)
+    (spec,) = (folder / "encoders").iterdir()
+    own = dataclasses.replace(adapting, vision=VisionConfig([EncoderConfig(str(spec), 64, None, [3, 4])]))
+    with pytest.raises(RarrgError, match=r"out: .* holds an encoder of vision\.encoders"):
+        train(own)
+    assert (spec / "model.safetensors").is_file()
+
+
+@pytest.mark.parametrize(("word", "said"), [
+    ("--vision.adapt.epochs=-1", "vision.adapt.epochs: must be at least 0, got -1"),
+    ("--vision.adapt.epoch=8", "vision.adapt.epoch"),
+    ("--vision.adapt.dropout=x", "vision.adapt.dropout"),
+])  # fmt: skip
+def test_a_mistake_is_one_line(word: str, said: str, capsys: pytest.CaptureFixture[str]):
+    assert main(["train", "--config=demo.yaml", word]) == 2
+    (line,) = capsys.readouterr().err.strip().splitlines()
+    assert said in line
+
+
 def test_training_anew_without_adaptation_leaves_no_encoders(adapting: TrainConfig):
     folder = train(adapting)
     assert (folder / "encoders").is_dir()
-    train(dataclasses.replace(adapting, vision=dataclasses.replace(adapting.vision, adapt=None)))
+    train(dataclasses.replace(adapting, vision=dataclasses.replace(adapting.vision, adapt=AdaptConfig())))
     assert not (folder / "encoders").exists()
     ReportGenerator.from_pretrained(folder, device="cpu")

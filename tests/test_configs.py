@@ -13,7 +13,6 @@ import yaml
 from PIL import Image
 
 from rarrg import inference
-from rarrg.adapt_config import AdaptConfig
 from rarrg.cli import main, parse_train
 from rarrg.config import EncoderConfig, TrainConfig, VisionConfig
 from rarrg.data import phantom
@@ -97,10 +96,7 @@ def test_every_key_is_there_and_has_a_comment_or_one_above(name: str) -> None:
     text = (CONFIGS / name).read_text(encoding="utf-8")
     config = yaml.safe_load(text)
     extract = config.pop("extract", None)
-    default = TrainConfig()
-    if config["vision"]["adapt"] is not None:
-        default.vision.adapt = AdaptConfig()
-    assert leaves(config) == leaves(dataclasses.asdict(default))
+    assert leaves(config) == leaves(dataclasses.asdict(TrainConfig()))
     assert extract is None or leaves(extract) == leaves(dataclasses.asdict(ExtractConfig()))
     assert text.startswith("#")
 
@@ -138,9 +134,9 @@ def test_every_file_runs(name: str, tiny_config: TrainConfig, tiny_timm: Path, t
     # Sizes that a laptop trains in seconds; all else is the file's.
     small = dataclasses.replace(config.retriever, queries=20, layers=1, dim=16, heads=2, feedforward=32)
     vision = tiny_config.vision
-    if config.vision.adapt is not None:
+    if config.vision.adapt.epochs:
         briefly = dataclasses.replace(config.vision.adapt, epochs=1)
-        vision = VisionConfig([EncoderConfig(str(tiny_timm), 64, None, [3, 4])], briefly)
+        vision = VisionConfig([EncoderConfig(str(tiny_timm), size, None, [3, 4]) for size in (64, 96)], briefly)
     config = dataclasses.replace(
         config,
         vision=vision,

@@ -7,12 +7,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 import yaml
 from safetensors.torch import load_file
 
+from rarrg import evaluation
+from rarrg.adapt_config import AdaptConfig
 from rarrg.cli import main, parse_evaluate
+from rarrg.comparison import Outputs
 from rarrg.config import LossConfig, TrainConfig
 from rarrg.data import phantom
+from rarrg.data.evaluation_set import EvaluationSet
 from rarrg.evaluation import parity_of
 from rarrg.experiment import train
 from rarrg.metrics.systems import FINDINGS_MEASURES, MEASURES
@@ -99,6 +104,30 @@ def test_a_folder_never_trained_on_is_measured_beside_every_baseline(
     assert main(again) == 0
     assert [path.stat().st_mtime_ns for path in kept] == before
     assert (tmp_path / "again" / "metrics.json").read_bytes() == (out / "metrics.json").read_bytes()
+
+
+def test_baselines_read_the_encoders_as_they_were_before_adaptation(
+    trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    training = yaml.safe_load((trained / "train.yaml").read_text(encoding="utf-8"))
+    training["vision"]["adapt"] = dataclasses.asdict(AdaptConfig(epochs=2))
+    (trained / "train.yaml").write_text(yaml.safe_dump(training), encoding="utf-8")
+    seen: list[TrainConfig] = []
+    monkeypatch.setattr(evaluation, "baseline_outputs", lambda _, *configs: seen.extend(configs[:2]) or {})
+    own: list[TrainConfig] = []
+
+    def probe(evaluated: EvaluationSet, config: TrainConfig, _: torch.device) -> Outputs:
+        own.append(config)
+        return evaluation._reference(evaluated)
+
+    monkeypatch.setattr(evaluation, "probe_outputs", probe)
+    assert main(words(trained, "--baselines", f"--parity={tmp_path / 'parity.yaml'}")) == 0
+    assert [config.vision.adapt.epochs for config in seen] == [0, 0]
+    assert [config.vision.encoders[0].spec for config in seen] == [training["vision"]["encoders"][0]["spec"]] * 2
+    assert [config.vision.adapt.epochs for config in own] == [2]
+    metrics = json.loads((trained / "evaluation" / "metrics.json").read_text(encoding="utf-8"))
+    assert list(metrics) == ["ours", "adapted_probe"]
+    assert metrics["adapted_probe"]["findings_micro_f1"]["value"] == 1
 
 
 def test_without_baselines_only_the_model_is_measured(trained: Path, tmp_path: Path) -> None:

@@ -50,10 +50,10 @@ def build_model(root: Path) -> Path:
     encoder = load_fused([EncoderConfig(str(root / "encoder"))])
     torch.manual_seed(1)
     config = RetrieverConfig(queries=9, layers=2, dim=16, heads=2, feedforward=32)
-    retriever = PhraseRetriever(encoder.channels, TEXT["dim"], config)
+    retriever = PhraseRetriever(encoder.channels_of, TEXT["dim"], config)
     info = ModelInfo(
         retriever=dataclasses.asdict(config),
-        channels=encoder.channels,
+        channels=encoder.channels_of,
         text_dim=TEXT["dim"],
         vision=encoder.references(),
         text=TEXT,

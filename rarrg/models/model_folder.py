@@ -48,7 +48,7 @@ class ModelInfo:
 
     Attributes:
         retriever: Fields of the ``RetrieverConfig``.
-        channels: Channels of the fused image features.
+        channels: Channels of each image encoder.
         text_dim: Dimension of the text embeddings.
         vision: References of the image encoders, in the order of their channels. The ``spec`` of an adapted one is its
             place in the model folder, and ``adapted_from`` says what it was.
@@ -59,7 +59,7 @@ class ModelInfo:
     """
 
     retriever: dict[str, Any]
-    channels: int
+    channels: list[int]
     text_dim: int
     vision: list[dict[str, Any]]
     text: dict[str, Any]
@@ -99,20 +99,23 @@ def read_model(folder: Path) -> tuple[dict[str, Tensor], ModelInfo]:
 
 
 def keep_encoders(
-    folder: Path, references: Sequence[Mapping[str, Any]], adapted_from: Sequence[str]
+    folder: Path, references: Sequence[Mapping[str, Any]], adapted_from: Sequence[str | None]
 ) -> list[dict[str, Any]]:
     """Copy adapted encoders into a model folder.
 
     Args:
         folder: The model folder.
-        references: Of the encoders, whose specs are folders.
-        adapted_from: What each was before.
+        references: Of the encoders; the spec of an adapted one is its folder.
+        adapted_from: What each was before, None for one that was not adapted.
 
     Returns:
-        References to the copies.
+        The references, those of adapted encoders to their copies.
     """
     kept = []
     for reference, before in zip(references, adapted_from, strict=True):
+        if before is None:
+            kept.append(dict(reference))
+            continue
         source = Path(reference["spec"])
         spec = f"{ENCODERS}/{source.name}"
         shutil.copytree(source, folder / spec, ignore=shutil.ignore_patterns("logs"), dirs_exist_ok=True)
@@ -183,6 +186,7 @@ def upload_model(folder: Path, repo_id: str, private: bool) -> str:
             repo_id=repo_id,
             folder_path=folder,
             allow_patterns=list(_UPLOADED),
+            delete_patterns=[f"{ENCODERS}/*"],  # those of an earlier upload
             commit_message="Upload phrase retriever",
         )
     except LOAD_ERRORS as error:

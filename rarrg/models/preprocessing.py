@@ -36,12 +36,20 @@ class Preprocessing:
         Returns:
             float32 ``[3, size, size]``.
         """
+        return self.normalised(self.resized(image))
+
+    def resized(self, image: np.ndarray) -> Tensor:
+        """The image as a square: uint8 ``[height, width]`` to uint8 ``[1, size, size]``."""
         # Resized as uint8, as the encoders' own processors do: float bicubic would overshoot 0 and 255.
-        pixels = transforms.resize(
+        pixels: Tensor = transforms.resize(
             torch.tensor(image)[None],
             [self.size, self.size],
             interpolation=InterpolationMode(self.interpolation),
             antialias=True,
         )
+        return pixels
+
+    def normalised(self, pixels: Tensor) -> Tensor:
+        """What the network takes: uint8 ``[1, size, size]`` to float32 ``[3, size, size]``."""
         scaled = (pixels.float() / 255).expand(3, -1, -1)
         return (scaled - torch.tensor(self.mean).view(3, 1, 1)) / torch.tensor(self.std).view(3, 1, 1)

@@ -16,7 +16,15 @@ from rarrg.errors import RarrgError
 from rarrg.models.decoder import Decoder, sine_position
 from rarrg.models.model_folder import WEIGHTS, ModelInfo, model_folder, read_model, upload_model, write_model
 
-__all__ = ["ModelInfo", "PhraseRetriever", "RetrieverOutput", "model_folder", "select_queries", "shared_logits"]
+__all__ = [
+    "ModelInfo",
+    "PhraseRetriever",
+    "RetrieverOutput",
+    "model_folder",
+    "select_queries",
+    "shared_logits",
+    "upload_model",
+]
 
 
 class RetrieverOutput(NamedTuple):
@@ -35,11 +43,14 @@ class RetrieverOutput(NamedTuple):
 
 
 class _Member(nn.Module):
-    """Projection, decoder and two heads: the retriever of the paper."""
+    """Projection of the channels it reads, decoder and two heads: the retriever of the paper."""
 
-    def __init__(self, channels: int, text_dim: int, config: RetrieverConfig) -> None:
+    channels: Tensor
+
+    def __init__(self, channels: Tensor, text_dim: int, config: RetrieverConfig) -> None:
         super().__init__()
-        self.projection = nn.Linear(channels, config.dim)
+        self.register_buffer("channels", channels, persistent=False)
+        self.projection = nn.Linear(len(channels), config.dim)
         self.decoder = Decoder(
             config.queries, config.layers, config.dim, config.heads, config.feedforward, config.dropout
         )
@@ -56,9 +67,25 @@ class _Member(nn.Module):
         self, tokens: Tensor, position: Tensor | None, need_attention: bool
     ) -> tuple[Tensor, Tensor, Tensor | None]:
         """Selection logits ``[batch, queries]``, semantic vectors as they leave the head, and attention."""
-        decoded, attention = self.decoder(self.projection(tokens), position, need_attention)
+        decoded, attention = self.decoder(self.projection(self._read(tokens)), position, need_attention)
         # In float32 under autocast too: losses and the store take what becomes of these for unit vectors.
         return self.selection(decoded).squeeze(-1), self.semantic(decoded).float(), attention
+
+    def _read(self, tokens: Tensor) -> Tensor:
+        return tokens if len(self.channels) == tokens.shape[-1] else tokens[..., self.channels]
+
+
+def _channels_read(channels: Sequence[int], reads: Sequence[Sequence[int]] | None) -> list[Tensor]:
+    """Channels of the fused features that each kind of member reads."""
+    places = torch.arange(sum(channels)).split(list(channels))
+    if reads is None:
+        return [torch.cat(places)]
+    last = max(map(max, reads))
+    if last >= len(channels):
+        raise RarrgError(
+            f"retriever.reads: names encoder {last}, but the last of the {len(channels)} is {len(channels) - 1}"
+        )
+    return [torch.cat([places[encoder] for encoder in part]) for part in reads]
 
 
 class PhraseRetriever(nn.Module):
@@ -70,12 +97,13 @@ class PhraseRetriever(nn.Module):
     of a query is that of the member with its largest logit: a mean of embeddings is nearest to an average phrase.
 
     Args:
-        channels: Channels C of the fused features.
+        channels: Channels of each encoder in the fused features; C is their sum.
         text_dim: Dimension of the text embeddings.
         config: Sizes of the decoder and how features enter it.
 
     Raises:
-        RarrgError: ``config.dim`` is no multiple of 4 although ``config.position`` is ``sine2d``.
+        RarrgError: ``config.dim`` is no multiple of 4 although ``config.position`` is ``sine2d``, or ``config.reads``
+            names an encoder that is not there.
     """
 
     mean: Tensor
@@ -83,14 +111,17 @@ class PhraseRetriever(nn.Module):
     anchors: Tensor
     offset: Tensor
 
-    def __init__(self, channels: int, text_dim: int, config: RetrieverConfig) -> None:
+    def __init__(self, channels: Sequence[int], text_dim: int, config: RetrieverConfig) -> None:
         super().__init__()
         if config.position == "sine2d" and config.dim % 4:
             raise RarrgError(f"retriever.dim: must be a multiple of 4 for position sine2d, got {config.dim}")
         self.config = config
-        self.register_buffer("mean", torch.zeros(channels))
-        self.register_buffer("std", torch.ones(channels))
-        self.members = nn.ModuleList(_Member(channels, text_dim, config) for _ in range(config.members))
+        self.register_buffer("mean", torch.zeros(sum(channels)))
+        self.register_buffer("std", torch.ones(sum(channels)))
+        parts = _channels_read(channels, config.reads)
+        self.members = nn.ModuleList(
+            _Member(parts[index % len(parts)], text_dim, config) for index in range(config.members)
+        )
         self.register_buffer("anchors", torch.zeros(config.queries, text_dim))
         self.register_buffer("offset", torch.zeros(config.queries))
 
@@ -229,8 +260,11 @@ class PhraseRetriever(nn.Module):
             The model's address.
 
         Raises:
-            RarrgError: The hub refuses, as without a login.
+            RarrgError: The hub refuses, as without a login, or the model's encoders were adapted: they lie in its
+                folder, which :func:`upload_model` uploads.
         """
+        if any("adapted_from" in reference for reference in info.vision):
+            raise RarrgError(f"{repo_id}: the model's encoders were adapted; upload its folder, by upload_model")
         with TemporaryDirectory() as parent:
             folder = Path(parent) / repo_id.rpartition("/")[2]
             self.save_pretrained(folder, info)

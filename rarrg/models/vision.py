@@ -42,6 +42,7 @@ class VisionEncoder(nn.Module):
     Attributes:
         revision: Commit of a hub model, as it was resolved.
         stages: Stages whose maps are joined; None for the last features.
+        architecture: What its output depends on besides weights and preprocessing.
         channels: Channels of the map.
         grid: Height and width of the map.
         preprocessing: What the pixels must have gone through.
@@ -53,6 +54,7 @@ class VisionEncoder(nn.Module):
         self.spec = spec
         self.stages = backbone.architecture.get("stages")
         self.revision = backbone.revision
+        self.architecture = backbone.architecture
         self.channels = backbone.channels
         self.grid = backbone.grid
         self.preprocessing = backbone.preprocessing
@@ -89,12 +91,19 @@ class FusedEncoder(nn.Module):
 
     Args:
         encoders: The encoders, in the order of their channels.
+
+    Attributes:
+        channels_of: Channels of each encoder.
+        channels: Their sum.
+        grid: Height and width of the map.
+        fingerprint: 16 hex digits over those of the encoders.
     """
 
     def __init__(self, encoders: Sequence[VisionEncoder]) -> None:
         super().__init__()
         self.encoders = nn.ModuleList(encoders)
-        self.channels = sum(encoder.channels for encoder in encoders)
+        self.channels_of = [encoder.channels for encoder in encoders]
+        self.channels = sum(self.channels_of)
         self.grid = max((encoder.grid for encoder in encoders), key=lambda grid: grid[0] * grid[1])
         joined = " ".join(encoder.fingerprint for encoder in encoders)
         self.fingerprint = hashlib.sha256(joined.encode()).hexdigest()[:16]
@@ -170,16 +179,16 @@ def load_backbone(
         return load_packaged(spec, name, size, stages)
     if is_timm_folder(folder):
         return load_timm_folder(spec, folder, size, stages)
+    if kind != "hf" and not folder.is_dir():
+        raise RarrgError(
+            f"{spec}: is neither a folder nor one of hf:ORG/NAME, timm:NAME, packaged:efficientnet-lite0, "
+            "packaged:efficientnet-lite2"
+        )
     if stages is not None:
         raise RarrgError(f"{spec}: only timm and packaged networks have stages; leave vision.encoders[].stages out")
     if kind == "hf":
         return load_transformers(spec, name, size, revision)
-    if folder.is_dir():
-        return load_transformers(spec, str(folder), size, None)
-    raise RarrgError(
-        f"{spec}: is neither a folder nor one of hf:ORG/NAME, timm:NAME, packaged:efficientnet-lite0, "
-        "packaged:efficientnet-lite2"
-    )
+    return load_transformers(spec, str(folder), size, None)
 
 
 def load_encoder(

@@ -9,7 +9,7 @@ import pytest
 import torch
 import yaml
 from huggingface_hub import HfApi
-from huggingface_hub.utils import get_session
+from huggingface_hub.utils import filter_repo_objects, get_session
 from safetensors.torch import load_file, save_file
 from torch.nn import functional as F
 
@@ -21,21 +21,30 @@ from rarrg.models.decoder import sine_position
 from rarrg.models.reference import check_reference
 from rarrg.models.retriever import ModelInfo, PhraseRetriever, model_folder, select_queries, shared_logits
 
-CHANNELS, TEXT = 6, 10
+ENCODERS = [4, 2]  # channels of each
+CHANNELS, TEXT = sum(ENCODERS), 10
 CONFIG = RetrieverConfig(queries=5, layers=2, dim=16, heads=4, feedforward=24)
 
 
 def make(**changes) -> PhraseRetriever:
     torch.manual_seed(0)
-    return PhraseRetriever(CHANNELS, TEXT, dataclasses.replace(CONFIG, **changes)).eval()
+    return PhraseRetriever(ENCODERS, TEXT, dataclasses.replace(CONFIG, **changes)).eval()
 
 
 def info_of(retriever: PhraseRetriever, **changes) -> ModelInfo:
     info = ModelInfo(
         retriever=dataclasses.asdict(retriever.config),
-        channels=CHANNELS,
+        channels=ENCODERS,
         text_dim=TEXT,
-        vision=[{"spec": "packaged:efficientnet-lite0", "size": 256, "revision": None, "fingerprint": "a" * 16}],
+        vision=[
+            {
+                "spec": "packaged:efficientnet-lite0",
+                "size": 256,
+                "revision": None,
+                "stages": None,
+                "fingerprint": "a" * 16,
+            }
+        ],
         text={"encoder": "packaged:all-MiniLM-L6-v2", "revision": None, "dim": TEXT, "fingerprint": "b" * 16},
         threshold=0.35,
         training={"data": "phantom", "studies": 120, "seed": 3, "figures": {"val/loss": 1.25}},
@@ -51,6 +60,29 @@ def test_shapes_units_and_attention():
     torch.testing.assert_close(output.embeddings.norm(dim=-1), torch.ones(2, 5))
     torch.testing.assert_close(output.attention.sum((-1, -2)), torch.ones(2, 5))
     assert make()(torch.randn(2, CHANNELS, 3, 4)).attention is None
+
+
+def test_members_read_the_encoders_they_are_dealt():
+    retriever = make(members=3, anchors=True, reads=[[1], [0, 1]])
+    features = torch.randn(2, CHANNELS, 3, 4)
+    changed = features.clone()
+    changed[:, :4] += 1  # the first encoder
+    for number, (before, after) in enumerate(zip(retriever.each(features), retriever.each(changed), strict=True)):
+        assert torch.equal(before.logits, after.logits) == (number in (0, 2))
+    assert [member.projection.in_features for member in retriever.members] == [2, 6, 2]
+    with pytest.raises(RarrgError, match=r"retriever\.reads: names encoder 2, but the last of the 2 is 1"):
+        make(members=1, reads=[[0, 2]])
+
+
+@pytest.mark.parametrize(("reads", "said"), [
+    ([], "lists of rising numbers"),
+    ([[]], "lists of rising numbers"),
+    ([[1, 0]], "lists of rising numbers"),
+    ([[0], [1]], r"at most retriever\.members \(1\) lists"),
+])  # fmt: skip
+def test_what_members_cannot_read_is_said(reads: list[list[int]], said: str):
+    with pytest.raises(RarrgError, match=rf"retriever\.reads: must be {said}"):
+        dataclasses.replace(CONFIG, reads=reads)
 
 
 def test_is_projection_decoder_and_heads_in_row_order():
@@ -326,6 +358,10 @@ def test_the_card_names_the_licence_of_the_data(data: str, licence: str | None):
     assert licence is None or licence in card
 
 
+def files_of(folder: Path) -> list[str]:
+    return [path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()]
+
+
 class FakeHub:
     """Stands at huggingface_hub's door: keeps what is uploaded and serves it."""
 
@@ -339,11 +375,20 @@ class FakeHub:
         self.made[repo_id] = private
         return f"https://hub.example/{repo_id}"
 
-    def upload_folder(self, repo_id: str, folder_path: Path, allow_patterns: list[str], commit_message: str) -> None:
-        for path in Path(folder_path).iterdir():
-            if path.name in allow_patterns:
-                (self.root / repo_id).mkdir(parents=True, exist_ok=True)
-                shutil.copy(path, self.root / repo_id / path.name)
+    def upload_folder(
+        self,
+        repo_id: str,
+        folder_path: Path,
+        allow_patterns: list[str],
+        delete_patterns: list[str],
+        commit_message: str,
+    ) -> None:
+        there, here = self.root / repo_id, Path(folder_path)
+        for path in filter_repo_objects(files_of(there), allow_patterns=delete_patterns):
+            (there / path).unlink()
+        for path in filter_repo_objects(files_of(here), allow_patterns=allow_patterns):
+            (there / path).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(here / path, there / path)
 
     def snapshot_download(self, repo_id: str, revision: str | None, allow_patterns: list[str]) -> str:
         self.asked.append((repo_id, revision))
@@ -371,6 +416,26 @@ def test_to_the_hub_and_back(hub: FakeHub):
     assert found == info
     features = torch.randn(1, CHANNELS, 2, 2)
     assert torch.equal(loaded(features).logits, retriever(features).logits)
+
+
+def test_adapted_encoders_go_to_the_hub_with_the_folder(hub: FakeHub, tiny_timm: Path, tmp_path: Path):
+    folder, retriever = tmp_path / "model", make()
+    before = {"spec": str(tiny_timm), "size": 64, "revision": None, "stages": None, "fingerprint": "c" * 16}
+    info = info_of(retriever)
+    info = dataclasses.replace(info, vision=folders.keep_encoders(folder, [*info.vision, before], [None, "timm:a"]))
+    retriever.save_pretrained(folder, info)
+    with pytest.raises(RarrgError, match="upload its folder"):
+        retriever.push_to_hub("someone/chest", info)
+    folders.upload_model(folder, "someone/chest", private=True)
+    assert set(files_of(hub.root / "someone" / "chest")) == set(files_of(folder))
+    there = model_folder("someone/chest")
+    first, second = folders.encoders_of(there, PhraseRetriever.from_pretrained("someone/chest")[1])
+    assert (first.spec, Path(second.spec).parent) == ("packaged:efficientnet-lite0", there / "encoders")
+
+    shutil.rmtree(folder / "encoders")
+    retriever.save_pretrained(folder, info_of(retriever))
+    folders.upload_model(folder, "someone/chest", private=True)
+    assert not [path for path in files_of(hub.root / "someone" / "chest") if path.startswith("encoders/")]
 
 
 def test_hub_refusals_are_one_line(hub: FakeHub, monkeypatch):
