@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import csv
-import platform
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 from time import perf_counter
 
-import torch
 from torch import nn
 
 from rarrg.config import TrainConfig
 from rarrg.data.evaluation_set import EvaluationSet
 from rarrg.data.images import read_image
+from rarrg.devices import device_name
 from rarrg.pipeline import ReportGenerator
 from rarrg.report.study import by_view
 from rarrg.score_tables import NOT_COMPARABLE, Table, paper_figures
@@ -46,13 +45,28 @@ class Writing:
 
 
 @dataclass(frozen=True)
+class Trained:
+    """What training a retriever took.
+
+    Attributes:
+        device: What it was trained on; None where the model does not say.
+        gpus: Number of GPUs among it; None likewise.
+        hours: Time of its training steps; None where the folder does not say.
+    """
+
+    device: str | None
+    gpus: int | None
+    hours: float | None
+
+
+@dataclass(frozen=True)
 class Cost:
     """What a model costs.
 
     Attributes:
         retriever_parameters: Those of the retriever, which are trained.
         encoder_parameters: Those of the image encoders, which are frozen while the retriever trains.
-        training_hours: Time of the retriever's training steps; None where the folder does not say.
+        trained: What training the retriever took.
         device: Where retrieval was timed.
         timed_studies: Studies it was timed on.
         retrieval_seconds: From the image files of a study to the phrases of its report, one study at a time; the
@@ -62,22 +76,20 @@ class Cost:
 
     retriever_parameters: int
     encoder_parameters: int
-    training_hours: float | None
+    trained: Trained
     device: str
     timed_studies: int
     retrieval_seconds: float
     writing: Writing
 
 
-def cost_of(
-    generator: ReportGenerator, evaluated: EvaluationSet, training_hours: float | None, writing: Writing
-) -> Cost:
+def cost_of(generator: ReportGenerator, evaluated: EvaluationSet, trained: Trained, writing: Writing) -> Cost:
     """Count a model's parameters and time its retrieval.
 
     Args:
         generator: The model.
         evaluated: The studies; the first of them are timed, after one that is not.
-        training_hours: Of :func:`training_hours`.
+        trained: What training took.
         writing: What the reports took.
     """
     studies = [[evaluated.views[image] for image in images] for _, images in evaluated.members["study"][:TIMED]]
@@ -86,8 +98,8 @@ def cost_of(
     return Cost(
         retriever_parameters=_parameters(generator.retriever),
         encoder_parameters=_parameters(generator.encoder),
-        training_hours=training_hours,
-        device=_name(generator.device),
+        trained=trained,
+        device=device_name(generator.device),
         timed_studies=len(studies),
         retrieval_seconds=median(seconds),
         writing=writing,
@@ -127,7 +139,8 @@ def cost_tables(cost: Cost) -> list[Table]:
         cost: Of :func:`cost_of`.
     """
     quoted = paper_figures()["cost"]
-    hours = "-" if cost.training_hours is None else f"{cost.training_hours:.3g}"
+    trained = cost.trained
+    on_gpus = trained.hours * trained.gpus if trained.hours is not None and trained.gpus else None
     training = Table(
         title=f"Table {quoted['table']}: cost of training",
         note="The paper's time is all of the training. Ours is that of the retriever's training steps as the run "
@@ -136,7 +149,7 @@ def cost_tables(cost: Cost) -> list[Table]:
         header=["", "hardware", "hours", "GPU-hours"],
         rows=[
             *([f"{name}, quoted", *map(str, values)] for name, values in quoted["values"].items()),
-            ["ours", "-", hours, "-"],
+            ["ours", trained.device or "-", _number(trained.hours, ".3g"), _number(on_gpus, ".3g")],
         ],
         caution=NOT_COMPARABLE,
     )
@@ -172,20 +185,6 @@ def _look(generator: ReportGenerator, views: list[View]) -> float:
 
 def _parameters(network: nn.Module) -> int:
     return sum(parameter.numel() for parameter in network.parameters())
-
-
-def _name(device: torch.device) -> str:
-    if device.type == "cuda":
-        return torch.cuda.get_device_name(device)
-    threads = torch.get_num_threads()
-    return f"{_processor()}, {threads} thread{'s' * (threads != 1)}"
-
-
-def _processor() -> str:
-    listed = Path("/proc/cpuinfo")
-    lines = listed.read_text(encoding="utf-8").splitlines() if listed.is_file() else []
-    names = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
-    return next(names, platform.processor() or platform.machine())
 
 
 def _speeds(path: Path) -> Iterator[tuple[int, float]]:

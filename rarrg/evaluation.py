@@ -19,7 +19,7 @@ from rarrg.adapt_config import AdaptConfig
 from rarrg.artifacts import write_csv, write_json, write_jsonl
 from rarrg.comparison import Outputs, baseline_outputs, probe_outputs, retrieve, spoken
 from rarrg.config import TrainConfig
-from rarrg.cost import cost_of, cost_tables, training_hours
+from rarrg.cost import Trained, cost_of, cost_tables, training_hours
 from rarrg.data.evaluation_set import SCOPES, EvaluationSet, evaluation_set, set_of_every_image
 from rarrg.data.screening import screen_images, write_skipped
 from rarrg.errors import RarrgError
@@ -31,7 +31,7 @@ from rarrg.extract.rules_step import extract_with_rules
 from rarrg.metrics.bootstrap import resampling_weights
 from rarrg.metrics.findings import positive_findings
 from rarrg.metrics.systems import SystemOutput, lead, measure
-from rarrg.models.model_folder import model_folder, read_model
+from rarrg.models.model_folder import ModelInfo, model_folder, read_model
 from rarrg.models.text import embed_phrases, load_text_encoder
 from rarrg.pipeline import ReportGenerator
 from rarrg.protocols import Protocol, ProtocolName, samples_of, training_reports
@@ -189,7 +189,7 @@ def evaluate(
     write_csv(out / "sweep.csv", swept, list(swept[0]))
     studies = looked_at(generator, evaluated, found.in_study)
     writing = write_reports(generator, studies, out, timed=not kept)
-    cost = cost_of(generator, evaluated, training_hours(folder, trained, info.training.get("images")), writing)
+    cost = cost_of(generator, evaluated, _trained(folder, trained, info), writing)
     write_json(out / "cost.json", dataclasses.asdict(cost))
     score_reports(
         generator,
@@ -284,6 +284,11 @@ def _evaluation_set(options: EvaluateOptions, trained: TrainConfig, out: Path) -
         len(studies) - len(evaluated.studies),
     )
     return evaluated, protocol
+
+
+def _trained(folder: Path, trained: TrainConfig, info: ModelInfo) -> Trained:
+    hours = training_hours(folder, trained, info.training.get("images"))
+    return Trained(info.training.get("device"), info.training.get("gpus"), hours)
 
 
 def _reference(evaluated: EvaluationSet) -> Outputs:

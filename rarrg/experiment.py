@@ -34,6 +34,7 @@ from rarrg.data.card import is_credentialed
 from rarrg.data.datamodule import PhraseDataModule
 from rarrg.data.sampling import rarity_weights
 from rarrg.data.studies import Example
+from rarrg.devices import device_name
 from rarrg.errors import RarrgError
 from rarrg.grouping import PhraseGroups, group_phrases
 from rarrg.losses.criterion import Criterion
@@ -162,6 +163,8 @@ def train(config: TrainConfig, ckpt_path: str | None = None) -> Path:
                 "epochs": config.trainer.epochs,
                 "seed": config.seed,
                 "figures": summary,
+                "device": device_name(device),
+                "gpus": int(device.type == "cuda"),
                 "versions": {"rarrg": __version__, "torch": str(torch.__version__), "lightning": L.__version__},
             },
         ),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
@@ -15,6 +14,7 @@ from torch import Tensor
 from rarrg import __version__
 from rarrg.artifacts import sha256_of
 from rarrg.data.images import read_image
+from rarrg.devices import device_of
 from rarrg.errors import RarrgError
 from rarrg.metrics.findings import label_findings
 from rarrg.models.model_folder import encoders_of
@@ -117,7 +117,7 @@ class ReportGenerator:
             RarrgError: A part is missing, changed, or not the one that the model was trained with; the language model
                 cannot be had, or phrases may not go to it.
         """
-        place = _device(device)
+        place = device_of(device)
         writing = writer or WriterConfig()
         folder = model_folder(model)
         retriever, info = PhraseRetriever.from_pretrained(folder)
@@ -350,19 +350,3 @@ def _listed(paths: Images) -> list[str | Path]:
     if paths is None:
         return []
     return [paths] if isinstance(paths, (str, Path)) else list(paths)
-
-
-def _device(name: str) -> torch.device:
-    if name == "auto":
-        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    # torch has more devices, on which these networks do not run (meta, which holds no data, is one).
-    if not re.fullmatch(r"cpu|cuda(:(0|[1-9][0-9]*))?", name):
-        raise RarrgError(f"device {name}: is none of auto, cpu, cuda, cuda:INDEX")
-    if name == "cpu":
-        return torch.device(name)
-    if not torch.cuda.is_available():
-        raise RarrgError(f"device {name}: no GPU is available here; take cpu or auto")
-    count = torch.cuda.device_count()
-    if int(name.partition(":")[2] or 0) >= count:
-        raise RarrgError(f"device {name}: the GPUs here are cuda:0 to cuda:{count - 1}")
-    return torch.device(name)

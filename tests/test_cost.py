@@ -8,12 +8,13 @@ from pathlib import Path
 import pytest
 
 from rarrg.config import DataConfig, TrainConfig, TrainerConfig
-from rarrg.cost import TIMED, Cost, Writing, cost_of, cost_tables, training_hours
+from rarrg.cost import TIMED, Cost, Trained, Writing, cost_of, cost_tables, training_hours
 from rarrg.pipeline import ReportGenerator
 from rarrg.score_tables import Table
 from tests.test_comparison import studies_in
 from tests.test_pipeline import build_model
 
+UNKNOWN = Trained(None, None, None)
 JOINED = Writing("join", 0.002, None, None)
 TRAINED = TrainConfig(data=DataConfig(batch_size=4))
 
@@ -59,7 +60,7 @@ def test_parameters_are_counted_and_retrieval_is_timed(tmp_path: Path, monkeypat
         return retrieve_batch(images, studies=studies)
 
     monkeypatch.setattr(generator, "retrieve_batch", counting)
-    cost = cost_of(generator, evaluated, None, JOINED)
+    cost = cost_of(generator, evaluated, UNKNOWN, JOINED)
     assert looked == [2, 2, 2, 2, 1]  # the first study twice: what it sets up is not timed
     assert cost.timed_studies == 4 < TIMED
     assert cost.retrieval_seconds > 0
@@ -76,7 +77,7 @@ def values_of(table: Table) -> dict[str, str]:
 
 
 def test_the_paper_is_quoted_and_what_is_not_known_is_left_open() -> None:
-    cost = Cost(1234567, 89, None, "a processor, 2 threads", 20, 0.12345, JOINED)
+    cost = Cost(1234567, 89, UNKNOWN, "a processor, 2 threads", 20, 0.12345, JOINED)
     training, own = cost_tables(cost)
     assert training.title == "Table 7: cost of training"
     assert training.caution == "Not comparable"
@@ -95,8 +96,11 @@ def test_the_paper_is_quoted_and_what_is_not_known_is_left_open() -> None:
         "tokens read, a report": "-",
         "tokens written, a report": "-",
     }
-    written = dataclasses.replace(cost, training_hours=0.5, writing=Writing("a model", None, 512.25, 80.0))
+    known = Trained("a GPU", 1, 0.5)
+    written = dataclasses.replace(cost, trained=known, writing=Writing("a model", None, 512.25, 80.0))
     training, own = cost_tables(written)
-    assert training.rows[-1] == ["ours", "-", "0.5", "-"]
+    assert training.rows[-1] == ["ours", "a GPU", "0.5", "0.5"]
+    on_a_processor = dataclasses.replace(cost, trained=Trained("a processor", 0, 0.5))
+    assert cost_tables(on_a_processor)[0].rows[-1] == ["ours", "a processor", "0.5", "-"]
     assert values_of(own)["writing (a model), seconds a report"] == "-"
     assert values_of(own)["tokens read, a report"] == "512.2"

@@ -203,7 +203,8 @@ def test_other_thresholds_and_the_cost_are_measured_beside(trained: Path) -> Non
     cost = json.loads((out / "cost.json").read_text(encoding="utf-8"))
     weights = load_file(trained / "model.safetensors")
     assert cost["retriever_parameters"] == sum(value.numel() for name, value in weights.items() if "members" in name)
-    assert cost["training_hours"] > 0
+    assert cost["trained"]["hours"] > 0
+    assert (cost["trained"]["device"], cost["trained"]["gpus"]) == (cost["device"], 0)
     assert cost["timed_studies"] == len(said)
     assert cost["writing"]["writer"] == "join"
     assert cost["writing"]["seconds"] > 0

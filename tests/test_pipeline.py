@@ -16,7 +16,7 @@ from rarrg.config import EncoderConfig, RetrieverConfig
 from rarrg.errors import ImageError, RarrgError
 from rarrg.models.retriever import ModelInfo, PhraseRetriever
 from rarrg.models.vision import load_fused
-from rarrg.pipeline import ReportGenerator, _device
+from rarrg.pipeline import ReportGenerator
 from rarrg.report.as_json import report_to_json
 from rarrg.store.phrase_store import PhraseStore, StoredPhrase
 
@@ -294,14 +294,3 @@ def test_a_gpu_where_there_is_none(model: Path, monkeypatch: pytest.MonkeyPatch,
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     with pytest.raises(RarrgError, match="no GPU"):
         ReportGenerator.from_pretrained(model, device=name)
-
-
-def test_a_gpu_index_must_exist(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
-    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
-    assert [_device(name) for name in ("auto", "cuda", "cuda:1")] == [
-        torch.device(name) for name in ("cuda", "cuda", "cuda:1")
-    ]
-    for name in ("cuda:2", "cuda:99999999999"):
-        with pytest.raises(RarrgError, match=f"device {name}: the GPUs here are cuda:0 to cuda:1"):
-            _device(name)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from rarrg.cost import Cost, Writing, cost_tables
+from rarrg.cost import Cost, Trained, Writing, cost_tables
 from rarrg.score_page import page
 from rarrg.score_tables import Table, score_tables
 from rarrg.threshold_sweep import sweep_table
@@ -55,7 +55,7 @@ def both(folder: Path, writer: dict, *more: Table) -> tuple[str, Tables]:
 
 
 def test_html_has_the_cells_titles_and_notes_of_the_markdown(tmp_path: Path) -> None:
-    cost = Cost(1000, 2000, None, "a processor", 20, 0.5, Writing("join", 0.1, None, None))
+    cost = Cost(1000, 2000, Trained(None, None, None), "a processor", 20, 0.5, Writing("join", 0.1, None, None))
     markdown, html = both(tmp_path, {"name": "join"}, sweep_table(SWEPT), *cost_tables(cost))
     assert html.rows == cells(markdown)
     assert ["0.4 (in use)", "5.80", *["0.400"] * 7] in html.rows
