@@ -176,8 +176,10 @@ def load_timm_folder(spec: str, folder: Path, size: int | None, stages: Sequence
     # timm would take a pickle in its place.
     if not (folder / TIMM_WEIGHTS).is_file():
         raise RarrgError(f"{spec}: the folder holds no {TIMM_WEIGHTS}")
+    fixed = read_json(folder / TIMM_CONFIG).get("pretrained_cfg", {}).get("fixed_input_size")
+    sized = {"img_size": size} if size is not None and fixed else {}
     try:
-        network = timm.create_model(f"local-dir:{folder}", pretrained=True, num_classes=0)
+        network = timm.create_model(f"local-dir:{folder}", pretrained=True, num_classes=0, **sized)
     except (*LOAD_ERRORS, RuntimeError, KeyError) as error:
         raise RarrgError(f"{spec}: the folder holds no usable timm model ({first_line(error)})") from error
     return _timm_backbone(spec, network, size, stages)

@@ -30,7 +30,7 @@ from transformers import (
 from rarrg.config import EncoderConfig
 from rarrg.errors import RarrgError
 from rarrg.models import backbones, packaged
-from rarrg.models.backbones import load_timm
+from rarrg.models.backbones import load_timm, save_timm
 from rarrg.models.vision import FusedEncoder, Preprocessing, VisionEncoder, load_encoder, load_fused
 
 
@@ -464,6 +464,34 @@ def test_timm_fingerprint_follows_the_network(untrained_timm):
     assert plain.preprocessing == other.preprocessing
     assert not torch.allclose(plain(pixels_of(plain)), other(pixels_of(plain)))
     assert plain.fingerprint != other.fingerprint
+
+
+@pytest.mark.parametrize(("name", "size", "grid"), [("test_vit", 96, (6, 6)), ("test_efficientnet", 64, (2, 2))])
+def test_a_timm_folder_gives_the_network_that_was_saved(name: str, size: int, grid: tuple[int, int], tmp_path: Path):
+    sized = {"img_size": size} if name == "test_vit" else {}
+    network = timm.create_model(name, num_classes=0, **sized).eval()
+    save_timm(network, tmp_path)
+    encoder = load_encoder(str(tmp_path), size)
+    assert encoder.grid == grid
+    for key, value in network.state_dict().items():
+        assert torch.equal(encoder.network.state_dict()[key], value), key
+    assert load_encoder(str(tmp_path), 64).grid == ((4, 4) if sized else (2, 2))
+
+
+@pytest.mark.parametrize(("name", "content", "said"), [
+    ("model.safetensors", None, "holds no model.safetensors"),
+    ("model.safetensors", b"junk", "holds no usable timm model"),
+    ("config.json", b'{"architecture": "no_such_network"}', "holds no usable timm model"),
+])  # fmt: skip
+def test_a_damaged_timm_folder_is_one_line(name: str, content: bytes | None, said: str, tiny_timm, tmp_path: Path):
+    folder = tmp_path / "damaged"
+    shutil.copytree(tiny_timm, folder)
+    (folder / name).unlink()
+    if content is not None:
+        (folder / name).write_bytes(content)
+    with pytest.raises(RarrgError, match=said) as caught:
+        load_encoder(str(folder), 64)
+    assert "\n" not in str(caught.value)
 
 
 def test_timm_stages_are_averaged_to_the_grid_of_the_last_and_joined(untrained_timm):
