@@ -11,7 +11,7 @@ import torch
 from PIL import Image
 from sklearn.metrics import average_precision_score
 
-from rarrg import adaptation
+from rarrg import adaptation, finding_classifier
 from rarrg.adapt_config import AdaptConfig
 from rarrg.adaptation import adapt_encoders, check_adaptable
 from rarrg.artifacts import Manifest
@@ -149,7 +149,7 @@ def test_a_run_that_broke_off_leaves_nothing_and_damage_is_refused(tiny_timm, im
 
 
 def test_of_two_that_adapt_at_once_the_first_to_end_counts(tiny_timm, images, tmp_path, monkeypatch):
-    folder, train_one = tmp_path / "adapted", adaptation._train
+    folder, train_one = tmp_path / "adapted", adaptation.train_classifier
 
     def overtaken(backbone, stages, config, sets, made, *rest) -> None:
         train_one(backbone, stages, config, sets, made, *rest)
@@ -158,7 +158,7 @@ def test_of_two_that_adapt_at_once_the_first_to_end_counts(tiny_timm, images, tm
         Manifest.of(other, adaptation.NAME, adaptation.VERSION, save_timm(backbone.network, other), {}).save(other)
         (other / "by the other").touch()
 
-    monkeypatch.setattr(adaptation, "_train", overtaken)
+    monkeypatch.setattr(adaptation, "train_classifier", overtaken)
     adapted(tiny_timm, images, folder)
     (place,) = folder.iterdir()
     assert (place / "by the other").is_file()
@@ -217,7 +217,7 @@ def test_a_run_goes_on_with_the_encoders_it_was_begun_with_alone(adapting: Train
     train(adapting)
     more = dataclasses.replace(adapting, trainer=dataclasses.replace(adapting.trainer, epochs=2))
     train(more, "last")
-    monkeypatch.setattr(adaptation, "_AUGMENT", lambda pixels: pixels.flip(-2))  # as another machine's arithmetic
+    monkeypatch.setattr(finding_classifier, "_AUGMENT", lambda pixels: pixels.flip(-2))
     elsewhere = dataclasses.replace(more, data=dataclasses.replace(more.data, cache=str(tmp_path / "elsewhere")))
     with pytest.raises(RarrgError, match=r"last\.ckpt: its run read other image encoders"):
         train(elsewhere, "last")
