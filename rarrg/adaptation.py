@@ -28,7 +28,8 @@ from rarrg.config import EncoderConfig
 from rarrg.data.studies import Example
 from rarrg.errors import RarrgError
 from rarrg.finding_classifier import Labelled, train_classifier
-from rarrg.models.backbones import Backbone, save_timm
+from rarrg.models.backbones import Backbone
+from rarrg.models.timm_networks import save_timm
 from rarrg.models.vision import FusedEncoder, VisionEncoder, load_backbone
 
 log = logging.getLogger(__name__)

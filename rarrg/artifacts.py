@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import errno
 import hashlib
 import json
 import os
@@ -17,6 +18,12 @@ from typing import Any
 from rarrg.errors import RarrgError
 
 MANIFEST = "manifest.json"
+
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+_CLOSED = (errno.EROFS, errno.EACCES, errno.EPERM)
+_IN_THE_WAY = (errno.ENOTDIR, errno.EEXIST, errno.EISDIR, errno.ENOTEMPTY)
+NOT_WRITABLE = (*_FULL, *_CLOSED, *_IN_THE_WAY)
+"""Codes of an OSError that a user can mend: make room, or write elsewhere."""
 
 
 def sha256_of(path: Path) -> str:
@@ -49,16 +56,50 @@ def weights_digest(place: Path) -> str:
 
 
 @contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """Tell in one line what keeps a file or folder from being written.
+
+    Raises:
+        RarrgError: The disk is full or read-only, the folder not the user's to write to, or something in the way. Any
+            other OSError goes through, that of another file which is read meanwhile too.
+    """
+    try:
+        yield
+    except OSError as error:
+        code = error.errno
+        if code in _FULL:
+            remedy = "make room there or name another place"
+        elif code in (*_CLOSED, *_IN_THE_WAY) and _concerns(error, path):
+            remedy = "see that you may write there, and that no file is in the way, or name another place"
+        else:
+            raise
+        raise RarrgError(f"{path}: cannot be written ({error.strerror}); {remedy}") from error
+
+
+def _concerns(error: OSError, path: Path) -> bool:
+    """Whether an error is about a path, what lies in it or beside it, or a folder above it."""
+    if error.filename is None:
+        return True
+    named = Path(os.fsdecode(error.filename)).absolute()
+    return named in path.absolute().parents or path.absolute().parent in named.parents
+
+
+@contextmanager
 def atomic_write(path: Path) -> Iterator[Path]:
-    """Give a temporary path beside ``path``; on a clean exit it replaces ``path``, on an error it is removed."""
-    path.parent.mkdir(parents=True, exist_ok=True)
+    """Give a temporary path beside ``path``; on a clean exit it replaces ``path``, on an error it is removed.
+
+    Raises:
+        RarrgError: As :func:`writing`; what was there before stays as it was.
+    """
     # Processes on several machines that share the folder may have the same number.
     temporary = path.with_name(f".{path.name}.{os.getpid()}-{secrets.token_hex(4)}.tmp")
-    try:
-        yield temporary
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
+    with writing(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            yield temporary
+            temporary.replace(path)
+        finally:
+            temporary.unlink(missing_ok=True)
 
 
 def write_text(path: Path, text: str) -> None:
@@ -186,6 +227,8 @@ class Manifest:
             manifest = cls(**value)
         except TypeError as error:
             raise RarrgError(f"{path}: is not a manifest ({error})") from error
+        if not (isinstance(manifest.sha256, dict) and isinstance(manifest.details, dict)):
+            raise RarrgError(f"{path}: is not a manifest (sha256 and details must be objects)")
         if (manifest.name, manifest.version) != (name, version):
             raise RarrgError(
                 f"{path}: describes {manifest.name} version {manifest.version}, expected {name} version {version}"

@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING
 from jsonargparse import ActionConfigFile, ArgumentParser
 
 from rarrg import __version__
+from rarrg.artifacts import NOT_WRITABLE
+from rarrg.cli_index import run_index
 from rarrg.cli_parsing import find_config, known_configs, parse, parser_of, with_found_config
-from rarrg.cli_scores import run_ablate, run_compare, run_rexrank, run_score
+from rarrg.cli_scores import run_ablate, run_bench, run_compare, run_rexrank, run_score
 from rarrg.config import TrainConfig
 from rarrg.errors import RarrgError
 from rarrg.extract_config import ExtractConfig
@@ -38,6 +40,8 @@ commands:
   reproduce all, to the paper's table:     rarrg reproduce --config mimic.yaml --data.root DIR
   extract   reports to key phrases:        rarrg extract --config mimic.yaml --data.root DIR --out DIR
   phrases   count and compare key phrases: rarrg phrases stats DIR [OTHER]
+  index     which kind of phrase index:    rarrg index tune --store DIR
+  bench     speed beside other ways:       rarrg bench
   demo      train on drawn studies (or an IU X-Ray folder) and report a held-out pair"""
 
 
@@ -233,6 +237,8 @@ COMMANDS: dict[str, Callable[[Sequence[str], str], int]] = {
     "reproduce": _reproduce,
     "extract": _extract,
     "phrases": _phrases,
+    "index": run_index,
+    "bench": run_bench,
     "demo": _demo,
 }
 
@@ -265,9 +271,6 @@ def main(argv: Sequence[str] | None = None, prog: str | None = None) -> int:
     except RarrgError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
-    except (FileExistsError, NotADirectoryError, IsADirectoryError, PermissionError) as error:
-        print(f"error: {error.filename}: {error.strerror}", file=sys.stderr)
-        return 2
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
         return 130
@@ -275,3 +278,8 @@ def main(argv: Sequence[str] | None = None, prog: str | None = None) -> int:
         # The reader went away, as `| head` does; keep the interpreter from failing once more when it flushes.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 141
+    except OSError as error:
+        if error.errno not in NOT_WRITABLE:
+            raise
+        print(f"error: {error.filename or 'writing failed'}: {error.strerror}", file=sys.stderr)
+        return 2

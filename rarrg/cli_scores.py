@@ -1,4 +1,4 @@
-"""The commands that measure: ``rarrg score``, ``compare``, ``rexrank`` and ``ablate``."""
+"""The commands that measure: ``rarrg score``, ``compare``, ``rexrank``, ``ablate`` and ``bench``."""
 
 from __future__ import annotations
 
@@ -113,4 +113,14 @@ def run_ablate(argv: Sequence[str], prog: str, read_config: Callable[[Sequence[s
     from rarrg.ablation import ablate
 
     ablate(options, find_config, read_config, print)
+    return 0
+
+
+def run_bench(argv: Sequence[str], prog: str) -> int:
+    """Run ``rarrg bench``; ``--quick`` without a value means true."""
+    from rarrg.bench import BenchOptions, bench
+
+    parser = parser_of(prog, "Run the speed benchmarks of a checkout and write their page.")
+    parser.add_class_arguments(BenchOptions, fail_untyped=True)
+    bench(BenchOptions(**parse(parser, ["--quick=true" if word == "--quick" else word for word in argv])), print)
     return 0

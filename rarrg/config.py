@@ -24,6 +24,10 @@ class DataConfig:
         phantom_studies: Number of studies to draw for ``phantom``.
         cache: Folder of cached frozen features; shared by runs, keyed by encoder and preprocessing.
         cache_features: Compute frozen features once and train from disk; false runs the encoders in every step.
+        cache_dtype: How features are kept: ``float16``, or ``int8`` with a scale for each channel of an image, half as
+            large and a little less exact.
+        cache_images: Where the encoders run in every step, keep images at their input sizes, so that each file is
+            decoded once; the same pixels, a byte each.
         max_bad_images: Share of unreadable images above which the run stops; below it they are left out and listed.
         batch_size: Images a step.
         num_workers: Worker processes of the data loader.
@@ -38,6 +42,8 @@ class DataConfig:
     phantom_studies: int = 160
     cache: str = "runs/cache"
     cache_features: bool = True
+    cache_dtype: Literal["float16", "int8"] = "float16"
+    cache_images: bool = False
     max_bad_images: float = 0.01
     batch_size: int = 128
     num_workers: int = 0
@@ -140,6 +146,8 @@ class RetrieverConfig:
             looks for one thing in one member and for another in the next.
         reads: Encoders that each member reads, by their places from 0, as [[0, 1], [2, 3]], dealt to the members in
             turn; null lets each read all. Members that read different encoders err differently.
+        pool: Side of the grid that features are averaged to before the decoder reads them, in training and reports
+            alike; null keeps the encoders' own. Fewer tokens make a step, and a feature cache, so much smaller.
     """
 
     queries: int = 50
@@ -153,6 +161,7 @@ class RetrieverConfig:
     anchors: bool = False
     members: int = 1
     reads: list[list[int]] | None = None
+    pool: int | None = None
 
     def __post_init__(self) -> None:
         for name in ("queries", "layers", "dim", "heads", "feedforward", "members"):
@@ -165,6 +174,7 @@ class RetrieverConfig:
         require(
             parts <= self.members, "retriever.reads", f"at most retriever.members ({self.members}) lists", self.reads
         )
+        require(self.pool is None or self.pool >= 1, "retriever.pool", "at least 1 or null", self.pool)
         require(self.dim % self.heads == 0, "retriever.dim", f"a multiple of retriever.heads ({self.heads})", self.dim)
 
 
@@ -236,6 +246,7 @@ class TrainerConfig:
     Args:
         epochs: Passes over the training images.
         accelerator: ``cpu``, ``cuda``, or ``auto``: a GPU where there is one.
+        devices: GPUs, or processes on a CPU, that share each batch of ``data.batch_size`` images.
         precision: ``auto`` takes bf16-mixed where the GPU, or without one the CPU, computes in it, else 32-true.
         monitor: Validation figure that picks the kept weights: ``loss`` (the paper) or ``last`` (no picking).
         checkpoint_every: Steps between checkpoints within an epoch; one is written after every epoch anyway.
@@ -244,13 +255,14 @@ class TrainerConfig:
 
     epochs: int = 10
     accelerator: Literal["auto", "cpu", "cuda"] = "auto"
+    devices: int = 1
     precision: Literal["auto", "32-true", "bf16-mixed", "16-mixed"] = "auto"
     monitor: Literal["loss", "last"] = "loss"
     checkpoint_every: int = 500
     limit_batches: int | None = None
 
     def __post_init__(self) -> None:
-        for name in ("epochs", "checkpoint_every"):
+        for name in ("epochs", "devices", "checkpoint_every"):
             require(getattr(self, name) >= 1, f"trainer.{name}", "at least 1", getattr(self, name))
         limit = self.limit_batches
         require(limit is None or limit >= 1, "trainer.limit_batches", "at least 1 or null", limit)

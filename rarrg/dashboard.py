@@ -77,7 +77,7 @@ class Throughput(Callback):
     ) -> None:
         """Count the step; log where Lightning writes this step's figures."""
         self._lap()
-        self._images += len(batch.counts)
+        self._images += len(batch.counts) * trainer.world_size
         if trainer.global_step % self.every == 0:
             pl_module.log("train/images_per_second", self._images / self._seconds)
             pl_module.log("train/data_wait", self._waited / self._seconds)
@@ -103,6 +103,8 @@ class Dashboard(Callback):
 
     def on_validation_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
         """Write the files and, where W&B is on, log the charts and the table of images."""
+        if not trainer.is_global_zero:
+            return
         assert isinstance(pl_module, RetrieverModule)
         validation, phrases = pl_module.validation, pl_module.phrases
         swept = sweep(validation, phrases)

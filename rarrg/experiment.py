@@ -42,6 +42,7 @@ from rarrg.models.model_folder import ENCODERS, keep_encoders
 from rarrg.models.retriever import ModelInfo, PhraseRetriever
 from rarrg.monitoring import PhraseTable, choose_offset, choose_threshold
 from rarrg.preparation import Prepared, channel_statistics, prepare
+from rarrg.processes import is_first, shared_training, strategy_of
 from rarrg.resuming import check_encoder, find_checkpoint, load_checkpoint
 from rarrg.training import LastCheckpoint, ProgressBar, RetrieverModule
 
@@ -89,13 +90,14 @@ def train(config: TrainConfig, ckpt_path: str | None = None) -> Path:
     prepared = prepare(config, device)
     if checkpoint is not None:
         check_encoder(checkpoint, prepared.encoder.fingerprint)
-    # Only now, when everything a run needs has been found, does an earlier run in this folder give way.
-    if checkpoint is None:
-        for name in PRODUCTS:
-            (out / name).unlink(missing_ok=True)
-        shutil.rmtree(out / ENCODERS, ignore_errors=True)
-    write_text(out / "train.yaml", yaml.safe_dump(dataclasses.asdict(config), sort_keys=False))
-    prepared.store.save(out / "store")
+    if is_first():
+        # Only now, when everything a run needs has been found, does an earlier run in this folder give way.
+        if checkpoint is None:
+            for name in PRODUCTS:
+                (out / name).unlink(missing_ok=True)
+            shutil.rmtree(out / ENCODERS, ignore_errors=True)
+        write_text(out / "train.yaml", yaml.safe_dump(dataclasses.asdict(config), sort_keys=False))
+        prepared.store.save(out / "store")
     train_images = prepared.splits["train"]
     L.seed_everything(config.seed, verbose=False)
     retriever = PhraseRetriever(prepared.encoder.channels_of, prepared.text.dim, config.retriever)
@@ -114,6 +116,7 @@ def train(config: TrainConfig, ckpt_path: str | None = None) -> Path:
         _sampling_weights(prepared, phrases, config.data.balance),
         config.seed,
         config.trainer.limit_batches,
+        config.trainer.devices,
     )
     module = RetrieverModule(
         retriever,
@@ -137,7 +140,8 @@ def train(config: TrainConfig, ckpt_path: str | None = None) -> Path:
     )
     dashboard = Dashboard(out, prepared.splits["val"], _shown(config), config.seed)
     trainer = _trainer(config, out, device, data.steps_per_epoch, dashboard, resumed=checkpoint is not None)
-    trainer.fit(module, data, ckpt_path=checkpoint)
+    with shared_training(config.trainer.devices):
+        trainer.fit(module, data, ckpt_path=checkpoint, weights_only=True)
     if config.trainer.monitor == "loss":
         module.load_state_dict(load_checkpoint(out / "checkpoints" / "best.ckpt")["state_dict"])
 
@@ -234,7 +238,8 @@ def _trainer(
     checkpoints = out / "checkpoints"
     log_every = min(config.log.every, steps)
     callbacks: list[Callback] = [
-        ProgressBar(),
+        # Its figures are waited for, which a GPU should not be at every step.
+        ProgressBar(log_every if device.type == "cuda" else 1),
         LearningRateMonitor("step"),
         Throughput(log_every),
         dashboard,
@@ -247,7 +252,9 @@ def _trainer(
     return L.Trainer(
         max_epochs=config.trainer.epochs,
         accelerator=device.type,
-        devices=1,
+        devices=config.trainer.devices,
+        strategy=strategy_of(config.trainer.devices),
+        use_distributed_sampler=False,  # the data module deals the batches out
         precision=_precision(config.trainer.precision, device),
         gradient_clip_val=config.optim.clip,
         callbacks=callbacks,
@@ -264,7 +271,7 @@ def _loggers(config: TrainConfig, out: Path, resumed: bool) -> list[Logger]:
     if mode != "disabled":
         identity = out / "wandb_run.json"
         # Written before the run starts, so that a killed run goes on as the same one.
-        if not (resumed and identity.is_file()):
+        if is_first() and not (resumed and identity.is_file()):
             write_json(identity, {"id": uuid.uuid4().hex[:8]})
         run = json.loads(identity.read_text(encoding="utf-8"))["id"]
         online = WandbLogger(

@@ -10,6 +10,7 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from itertools import islice, zip_longest
 from pathlib import Path
 from typing import Literal
@@ -17,6 +18,7 @@ from typing import Literal
 from filelock import FileLock, Timeout
 
 from rarrg.artifacts import write_json
+from rarrg.cluster import Cluster
 from rarrg.config import DataConfig
 from rarrg.data.card import CARD, carried, carry_card, is_credentialed
 from rarrg.data.studies import read_studies
@@ -33,10 +35,11 @@ from rarrg.extract.folder import (
     write_failures,
 )
 from rarrg.extract.key_phrases import KEY_PHRASES, extractor_of
-from rarrg.extract.prompt import key_phrase_prompt
+from rarrg.extract.prompt import KeyPhrasePrompt, key_phrase_prompt
 from rarrg.extract.reports import ReportText, read_reports, reports_of, write_reports
-from rarrg.extract.stage import Failure, Shard
+from rarrg.extract.stage import Do, Failure, Shard
 from rarrg.extract_config import ExtractConfig
+from rarrg.extraction_on_ray import spread
 from rarrg.llm.chat import Sampling
 from rarrg.llm.endpoints import EndpointPolicy
 
@@ -74,6 +77,8 @@ class ExtractOptions:
         shard: Part of the reports to work on, as ``3/16``; ``rarrg extract merge`` joins the parts.
         limit: Work on the first reports only.
         dry_run: Show the first prompts and what the run would take, and write nothing.
+        ray: Ray cluster that does the work, as ``auto``, ``HOST:6379`` or ``local``; null: this process does it. The
+            model of ``extract.llm`` must be there on every machine; replies are not cached.
     """
 
     out: str = "runs/extract"
@@ -82,6 +87,7 @@ class ExtractOptions:
     shard: str | None = None
     limit: int | None = None
     dry_run: bool = False
+    ray: str | None = None
 
     def __post_init__(self) -> None:
         if self.limit is not None and self.limit < 1:
@@ -104,6 +110,7 @@ class Extraction:
         self.config = options.extract
         self._data = options.data
         self._limit = options.limit
+        self._ray = options.ray
         self._shard = None if options.shard is None else Shard.parse(options.shard)
         self.folder = self.out if self._shard is None else self.out / self._shard.folder
         self._say = say
@@ -167,25 +174,28 @@ class Extraction:
 
     def graph(self) -> None:
         """Annotate by RadGraph and make RadGraph phrases."""
-        from rarrg.extract.graph_step import annotate_reports
+        from rarrg.extract.graph_step import annotate_reports, annotating
         from rarrg.extract.radgraph import RadGraphAnnotator
 
-        failures = annotate_reports(self.reports, self.folder, RadGraphAnnotator(self.config.radgraph))
+        annotator = RadGraphAnnotator(self.config.radgraph)
+        with self._cluster() as cluster:
+            do = None if cluster is None else spread(cluster, partial(annotating, annotator), gpus=1)
+            failures = annotate_reports(self.reports, self.folder, annotator, do)
         self._conclude(GRAPH_STEP, failures)
 
     def rules(self) -> None:
         """Make key phrases by the rules, without any model."""
-        from rarrg.extract.rules_step import extract_with_rules
+        from rarrg.extract.rules_step import by_rules, extract_with_rules
 
-        extract_with_rules(self.reports, self.folder / KEY_PHRASES)
+        with self._cluster() as cluster:
+            do = by_rules if cluster is None else spread(cluster, lambda: by_rules)
+            extract_with_rules(self.reports, self.folder / KEY_PHRASES, do)
         count = sum(1 for _ in self.reports())
         self._say(f"{self.folder / KEY_PHRASES}: key phrases of {count} reports, by the rules")
 
     def refine(self) -> None:
         """Have the LLM refine the phrases, and keep what the reports bear out."""
         from rarrg.extract.refine_step import ask_for_phrases, read_structure, without_structure, write_key_phrases
-        from rarrg.llm.backends import open_backend
-        from rarrg.llm.cache import ReplyCache
         from rarrg.metrics.findings import label_findings
 
         if self._credentialed:
@@ -202,16 +212,15 @@ class Extraction:
             )
         llm, prompt = self.config.llm, key_phrase_prompt()
         sampling = Sampling(llm.temperature, llm.top_p, llm.max_tokens, llm.seed)
-        with ReplyCache(Path(llm.cache or self.folder / CACHE)) as cache:
-            backend = open_backend(llm, EndpointPolicy(self._credentialed, tuple(self.config.allow_hosts)))
+        with self._asking(rules, prompt, sampling) as (model, do):
             asked_with: dict[str, object] = {
-                "model": backend.model,
+                "model": model,
                 "prompt_sha256": prompt.sha256,
                 "sampling": asdict(sampling),
             }
             items = read_structure(self.reports, graph, asked_with)
             failures = [] if graph is None else without_structure(self.reports(), graph)
-            failures += ask_for_phrases(items, rules, self.folder, backend, prompt, sampling, llm.attempts, cache)
+            failures += ask_for_phrases(items, self.folder, do)
             self._conclude(REFINE_STEP, failures)
             quality, empty = write_key_phrases(
                 items, rules, self.folder, asked_with, label_findings, self.config.keep_unsupported
@@ -220,6 +229,41 @@ class Extraction:
             write_json(self.folder / QUALITY, quality.as_dict())
         for line in (f"{path}:", *quality.lines()):
             self._say(line)
+
+    @contextmanager
+    def _asking(self, rules: bool, prompt: KeyPhrasePrompt, sampling: Sampling) -> Iterator[tuple[str, Do]]:
+        """The model's name, and what asks it."""
+        from rarrg.extract.refine_step import asking
+        from rarrg.llm.backends import open_backend
+        from rarrg.llm.cache import ReplyCache
+
+        llm = self.config.llm
+        policy = EndpointPolicy(self._credentialed, tuple(self.config.allow_hosts))
+        with self._cluster() as cluster:
+            if cluster is not None:
+                on_gpus = 0 if llm.base_url else llm.tensor_parallel
+                name = cluster.ask(lambda: {"model": open_backend(llm, policy).model}, on_gpus)["model"]
+                yield (
+                    name,
+                    spread(
+                        cluster,
+                        lambda: asking(open_backend(llm, policy), rules, prompt, sampling, llm.attempts, None),
+                        on_gpus,
+                    ),
+                )
+                return
+            with ReplyCache(Path(llm.cache or self.folder / CACHE)) as cache:
+                backend = open_backend(llm, policy)
+                yield backend.model, asking(backend, rules, prompt, sampling, llm.attempts, cache)
+
+    @contextmanager
+    def _cluster(self) -> Iterator[Cluster | None]:
+        if self._ray is None:
+            yield None
+            return
+        with Cluster(self._ray) as cluster:
+            cluster.check(EndpointPolicy(self._credentialed, tuple(self.config.allow_hosts)))
+            yield cluster
 
     def count(self) -> None:
         """Say how many reports there are to work on."""

@@ -10,10 +10,10 @@ import math
 import os
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, field, fields, replace
+from contextlib import ExitStack, contextmanager
+from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tqdm.auto import tqdm
 
@@ -21,11 +21,8 @@ import rarrg
 from rarrg.artifacts import atomic_write, write_json, write_text
 from rarrg.errors import ImageError, RarrgError
 from rarrg.report.as_text import describe
-from rarrg.study_list import VIEWS, expanded, read_list
+from rarrg.study_list import VIEWS, ListedStudy, expanded, read_list
 from rarrg.writer_config import WriterConfig
-
-if TYPE_CHECKING:
-    from rarrg.report.study import StudyRetrieval
 
 
 @dataclass(frozen=True)
@@ -36,7 +33,8 @@ class InferOptions(WriterConfig):
     of a list is 0 once a study has its report, though others failed, and 1 if all failed; the closing line counts them.
 
     Args:
-        frontal: Frontal image of a single study, or several, as ``--frontal a.jpg b.jpg``.
+        frontal: Frontal image of a single study, or several, as ``--frontal a.jpg b.jpg``; an image may be an address
+            as ``s3://bucket/a.dcm``.
         lateral: Lateral image or images of a single study.
         model: Model folder, or ORG/NAME of a model on the Hugging Face hub.
         store: Phrase store to use in place of the model's own.
@@ -48,10 +46,12 @@ class InferOptions(WriterConfig):
         attention: NPZ of a single study's attention maps, one array ``[phrases, height, width]`` a view.
         input: List of studies, CSV or JSON, with the columns ``id``, ``frontal`` and ``lateral``; several images of a
             view stand in one field with ``;`` between them, in JSON as a list.
+        ray: Ray cluster that does the work of ``input``, as ``auto``, ``HOST:6379`` or ``local``; the model and the
+            images must have the same paths on every machine.
     """
 
-    frontal: list[Path] = field(default_factory=list)
-    lateral: list[Path] = field(default_factory=list)
+    frontal: list[str | Path] = field(default_factory=list)
+    lateral: list[str | Path] = field(default_factory=list)
     model: str = "runs/demo"
     store: Path | None = None
     threshold: float | None = None
@@ -61,6 +61,7 @@ class InferOptions(WriterConfig):
     html: Path | None = None
     attention: Path | None = None
     input: Path | None = None
+    ray: str | None = None
 
 
 def infer(options: InferOptions, say: Callable[[str], None] = print) -> int:
@@ -79,7 +80,7 @@ def infer(options: InferOptions, say: Callable[[str], None] = print) -> int:
     """
     given = {field.name: getattr(options, field.name) for field in fields(options)}
     paths: dict[str, Any] = {name: expanded(value) for name, value in given.items() if isinstance(value, Path)}
-    paths |= {view: [expanded(path) for path in given[view]] for view in VIEWS}
+    paths |= {view: [path if "://" in str(path) else expanded(path) for path in given[view]] for view in VIEWS}
     options = replace(options, **paths)
     if options.input is None:
         _infer_one(options, say)
@@ -126,8 +127,12 @@ def _check_target(option: str, path: Path | None) -> None:
 
 
 def _infer_one(options: InferOptions, say: Callable[[str], None]) -> None:
+    if options.ray is not None:
+        raise RarrgError("--ray: is for a list of studies; name one with --input")
     for view, paths in (("frontal", options.frontal), ("lateral", options.lateral)):
         for path in paths:
+            if not isinstance(path, Path):
+                continue
             if path.is_dir():
                 raise RarrgError(f"--{view} {path}: is a folder, not an image")
             if not path.is_file():
@@ -181,39 +186,60 @@ def _infer_list(options: InferOptions, source: Path, say: Callable[[str], None])
     studies = read_list(source)
     _check_target("--out", out)
 
-    from rarrg.report.as_json import report_to_json
-
-    generator = _generator(options)
-    done = _resume(out, generator)
-    pending = [study for study in studies if study.id not in done]
-    if len(pending) < len(studies):
-        say(f"{len(studies) - len(pending)} of {len(studies)} studies are in {out} already")
-
     failed_path = out.with_name(f"{out.name}.failed.jsonl")
-    with _writing(failed_path):
-        failed_path.unlink(missing_ok=True)
     failures = 0
-
-    def looked() -> Iterator[tuple[str, StudyRetrieval]]:
-        nonlocal failures
-        for study in pending:
-            try:
-                found = generator.look(study.frontal, study.lateral)
-            except ImageError as error:
-                _append(failed_path, {"id": study.id, "error": str(error)})
+    with ExitStack() as stack:
+        made_by, report = _reporter(options, stack)
+        done = _resume(out, made_by)
+        pending = [study for study in studies if study.id not in done]
+        if len(pending) < len(studies):
+            say(f"{len(studies) - len(pending)} of {len(studies)} studies are in {out} already")
+        with _writing(failed_path):
+            failed_path.unlink(missing_ok=True)
+        for name, found in tqdm(report(pending), total=len(pending), desc="studies", unit="study"):
+            if isinstance(found, ImageError):
+                _append(failed_path, {"id": name, "error": str(found)})
                 failures += 1
-                bar.update()
             else:
-                yield study.id, found
-
-    with tqdm(total=len(pending), desc="studies", unit="study") as bar:
-        for name, report in generator.write(looked()):
-            _append(out, {"id": name, **report_to_json(report)})
-            bar.update()
+                _append(out, {"id": name, **found})
     say(f"{len(pending) - failures} reports written to {out}")
     if failures:
         say(f"{failures} of {len(studies)} studies failed: see {failed_path}")
     return 1 if failures == len(studies) else 0
+
+
+Reporter = Callable[[list[ListedStudy]], Iterator[tuple[str, dict[str, Any] | ImageError]]]
+
+
+def _reporter(options: InferOptions, stack: ExitStack) -> tuple[_Settings, Reporter]:
+    """What decides the reports, and what writes them: this process, or a cluster."""
+    if options.ray is None:
+        from rarrg.study_stages import report_each
+
+        generator = _generator(options)
+        return _Settings.of(generator), lambda studies: report_each(
+            generator, ((study.id, study.frontal, study.lateral) for study in studies)
+        )
+
+    from rarrg.cluster import Cluster
+    from rarrg.inference_on_ray import reports_on_ray
+    from rarrg.llm.endpoints import EndpointPolicy
+
+    there = replace(options, ray=None)
+    in_process = options.writer == "llm" and not options.llm.base_url
+    gpus = options.llm.tensor_parallel if in_process else 1
+    cluster = stack.enter_context(Cluster(options.ray))
+
+    def described() -> dict[str, Any]:
+        generator = _generator(there)
+        return {"made_by": asdict(_Settings.of(generator)), "credentialed": generator.store.credentialed}
+
+    # A language model of the cluster's GPUs may not fit here.
+    answer = cluster.ask(described, gpus) if in_process else described()
+    cluster.check(EndpointPolicy(answer["credentialed"], tuple(options.allow_hosts)))
+    return _Settings(**answer["made_by"]), lambda studies: reports_on_ray(
+        cluster, lambda: _generator(there), studies, gpus
+    )
 
 
 def _append(path: Path, row: dict[str, Any]) -> None:
@@ -221,7 +247,7 @@ def _append(path: Path, row: dict[str, Any]) -> None:
         file.write(json.dumps(row, ensure_ascii=False) + "\n")
 
 
-def _resume(out: Path, generator: rarrg.ReportGenerator) -> set[str]:
+def _resume(out: Path, wanted: _Settings) -> set[str]:
     """Ids of the studies that ``out`` holds already; a torn last line is cut off it.
 
     Raises:
@@ -233,13 +259,6 @@ def _resume(out: Path, generator: rarrg.ReportGenerator) -> set[str]:
         content = out.read_bytes()
     whole = content[: content.rfind(b"\n") + 1]
     torn = content[len(whole) :]
-    wanted = _Settings(
-        generator.model_reference["sha256"],
-        generator.store_reference["sha256"],
-        generator.threshold,
-        generator.precedence,
-        generator.writer.settings,
-    )
     done = set()
     for number, line in enumerate(whole.splitlines(), start=1):
         try:
@@ -275,6 +294,16 @@ class _Settings:
     threshold: float
     resolve: str
     writer: dict[str, Any]
+
+    @classmethod
+    def of(cls, generator: rarrg.ReportGenerator) -> _Settings:
+        return cls(
+            generator.model_reference["sha256"],
+            generator.store_reference["sha256"],
+            generator.threshold,
+            generator.precedence,
+            generator.writer.settings,
+        )
 
     def __str__(self) -> str:
         writer = ", ".join(f"{key} {value}" for key, value in self.writer.items())

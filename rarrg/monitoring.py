@@ -88,6 +88,24 @@ class Validation:
             [rows for part in parts for rows in part.references],
         )
 
+    @classmethod
+    def dealt(cls, parts: Sequence[Validation]) -> Validation:
+        """A batch whose images were dealt to processes in turn, in its order again.
+
+        Args:
+            parts: What each process has of it, in the order of their ranks.
+        """
+        joined = cls.join(parts)
+        turns = np.concatenate([np.arange(len(part.references)) * len(parts) + rank for rank, part in enumerate(parts)])
+        order = np.argsort(turns)
+        return cls(
+            joined.logits[order],
+            joined.cosines[order],
+            joined.retrieved[order],
+            joined.similarities[order],
+            [joined.references[index] for index in order],
+        )
+
     def retrieves(self, threshold: float) -> np.ndarray:
         """Queries that retrieve a phrase, bool ``[images, queries]``: the rule of :func:`select_queries`.
 

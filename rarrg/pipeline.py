@@ -13,7 +13,7 @@ from torch import Tensor
 
 from rarrg import __version__
 from rarrg.artifacts import sha256_of
-from rarrg.data.images import read_image
+from rarrg.data.remote import read_located
 from rarrg.devices import device_of
 from rarrg.errors import RarrgError
 from rarrg.metrics.findings import label_findings
@@ -30,7 +30,10 @@ from rarrg.writer_config import WriterConfig
 from rarrg.writers import open_writer
 
 Images = str | Path | Sequence[str | Path] | None
-"""Image files of one view."""
+"""Image files of one view, or addresses on object storage (:mod:`rarrg.data.remote`)."""
+
+Resized = tuple[Tensor, ...]
+"""An image at each encoder's size, uint8 ``[1, size, size]``."""
 
 
 class Explanation(NamedTuple):
@@ -125,7 +128,7 @@ class ReportGenerator:
         if not store_folder.is_dir():
             raise RarrgError(f"{store_folder}: no phrase store here; name the folder of one with --store")
         phrases = PhraseStore.load(store_folder, info.text)
-        encoder = load_fused(encoders_of(folder, info))
+        encoder = load_fused(encoders_of(folder, info), retriever.config.pool)
         for expected, found in zip(info.vision, encoder.references(), strict=True):
             check_reference(expected, found)
         is_local = Path(model).expanduser().is_dir()
@@ -241,7 +244,6 @@ class ReportGenerator:
         """
         return self.retrieve_batch([image], need_attention)[0]
 
-    @torch.inference_mode()
     def retrieve_batch(
         self, images: Sequence[np.ndarray], need_attention: bool = False, studies: Sequence[int] | None = None
     ) -> list[Retrieval]:
@@ -255,12 +257,24 @@ class ReportGenerator:
         Returns:
             One retrieval an image.
         """
-        pixels = [
-            torch.stack(batch).to(self.device) for batch in zip(*map(self.encoder.preprocess, images), strict=True)
-        ]
+        return self.retrieve_features(
+            self.encode([self.encoder.resize(image) for image in images]), need_attention, studies
+        )
+
+    @torch.inference_mode()
+    def encode(self, images: Sequence[Resized]) -> Tensor:
+        """Features of several images in one forward pass.
+
+        Args:
+            images: Each as the encoder's ``resize`` gives it.
+
+        Returns:
+            ``[images, channels, height, width]``, on the generator's device.
+        """
+        pixels = [torch.stack(batch).to(self.device) for batch in zip(*images, strict=True)]
         with self._autocast():
-            features = self.encoder(pixels)
-        return self.retrieve_features(features, need_attention, studies)
+            features: Tensor = self.encoder(pixels)
+        return features
 
     @torch.inference_mode()
     def retrieve_features(
@@ -324,14 +338,10 @@ class ReportGenerator:
     def _look(
         self, frontal: Images, lateral: Images, need_attention: bool
     ) -> tuple[StudyRetrieval, dict[Position, list[np.ndarray]]]:
-        given: dict[Position, Images] = {"frontal": frontal, "lateral": lateral}
-        files = [(view, str(path)) for view, paths in given.items() for path in _listed(paths)]
-        if not files:
-            raise RarrgError("no image: give a frontal view, a lateral view or both")
-        pixels = [read_image(Path(path)) for _, path in files]
+        files = image_files(frontal, lateral)
+        pixels = [read_located(path) for _, path in files]
         found = self.retrieve_batch(pixels, need_attention, [0] * len(pixels))
-        study = by_view([(view, path, each) for (view, path), each in zip(files, found, strict=True)])
-        study = self.resolved(study)
+        study = self.resolved(by_view([(view, path, each) for (view, path), each in zip(files, found, strict=True)]))
         images: dict[Position, list[np.ndarray]] = {}
         for (view, _), image in zip(files, pixels, strict=True):
             images.setdefault(view, []).append(image)
@@ -344,6 +354,23 @@ class ReportGenerator:
         if self.device.type != "cuda":
             return nullcontext()
         return torch.autocast("cuda", dtype=torch.bfloat16)
+
+
+def image_files(frontal: Images, lateral: Images) -> list[tuple[Position, str]]:
+    """View and path of each image of a study.
+
+    Args:
+        frontal: Frontal image or images.
+        lateral: Lateral image or images.
+
+    Raises:
+        RarrgError: There is none.
+    """
+    given: dict[Position, Images] = {"frontal": frontal, "lateral": lateral}
+    files = [(view, str(path)) for view, paths in given.items() for path in _listed(paths)]
+    if not files:
+        raise RarrgError("no image: give a frontal view, a lateral view or both")
+    return files
 
 
 def _listed(paths: Images) -> list[str | Path]:

@@ -15,8 +15,9 @@ from torch import Tensor
 from rarrg.adaptation import adapt_encoders, check_adaptable
 from rarrg.config import TrainConfig
 from rarrg.data.card import is_credentialed
-from rarrg.data.features import FeatureCache
+from rarrg.data.features import FeatureCache, expand
 from rarrg.data.images import read_image
+from rarrg.data.pixels import PixelCache
 from rarrg.data.screening import screen_images, write_skipped
 from rarrg.data.studies import Example, examples_of, read_studies
 from rarrg.errors import RarrgError
@@ -41,6 +42,7 @@ class Prepared:
         splits: Readable images of train, val and test with their key phrases.
         encoder: The frozen image encoders.
         cache: Their features, or None where they run in every step.
+        pixels: Resized images for such steps, or None where files are decoded every time.
         text: The frozen sentence encoder.
         phrases: Row of the phrase table by phrase, for every phrase of train and val.
         table: Clean unit embeddings, ``[phrases, dim]``.
@@ -50,14 +52,17 @@ class Prepared:
     splits: dict[Split, list[Example]]
     encoder: FusedEncoder
     cache: FeatureCache | None
+    pixels: PixelCache | None
     text: TextEncoder
     phrases: dict[str, int]
     table: Tensor
     store: PhraseStore
 
     def read(self, path: Path) -> tuple[Tensor, ...]:
-        """The tensors of an image: its cached features, or its pixels for each encoder."""
-        return (self.cache.read(path),) if self.cache is not None else self.encoder.preprocess(read_image(path))
+        """The tensors of an image: its features as they are cached, or its uint8 pixels at each encoder's size."""
+        if self.cache is not None:
+            return self.cache.stored(path)
+        return self.pixels.read(path) if self.pixels is not None else self.encoder.resize(read_image(path))
 
     @property
     def phrases_per_image(self) -> float:
@@ -80,12 +85,12 @@ def prepare(config: TrainConfig, device: torch.device) -> Prepared:
     """
     # What fails fast comes first; adaptation and features, which can take hours, come last.
     studies = read_studies(config.data, config.seed)
-    encoder = load_fused(config.vision.encoders)
+    encoder = load_fused(config.vision.encoders, config.retriever.pool)
     adapt = config.vision.adapt
     if adapt.epochs:
         check_adaptable(encoder)
     text = load_text_encoder(config.text.encoder, config.text.revision)
-    splits = _readable(_with_phrases(studies, config), config)
+    splits = read_examples(studies, config)
 
     phrases = sorted({phrase for part in ("train", "val") for example in splits[part] for phrase in example.phrases})
     rows = {phrase: row for row, phrase in enumerate(phrases)}
@@ -103,13 +108,33 @@ def prepare(config: TrainConfig, device: torch.device) -> Prepared:
         place = Path(config.data.cache) / "adapted"
         before, workers = config.vision.encoders, config.data.num_workers
         adapted = adapt_encoders(before, adapt, splits["train"], splits["val"], place, device, workers)
-        encoder = load_fused([*before, *adapted] if adapt.keep else adapted)
-    cache = FeatureCache(Path(config.data.cache), encoder) if config.data.cache_features else None
-    if cache is not None:
-        cache.build([example.view for examples in splits.values() for example in examples], device)
-    prepared = Prepared(splits, encoder, cache, text, rows, table, store)
+        encoder = load_fused([*before, *adapted] if adapt.keep else adapted, config.retriever.pool)
+    views = [example.view for examples in splits.values() for example in examples]
+    cache = pixels = None
+    if config.data.cache_features:
+        cache = FeatureCache(Path(config.data.cache), encoder, config.data.cache_dtype)
+        cache.build(views, device)
+    elif config.data.cache_images:
+        pixels = PixelCache(Path(config.data.cache), encoder)
+        pixels.build(views)
+    prepared = Prepared(splits, encoder, cache, pixels, text, rows, table, store)
     log.info("%d phrases in the store, %.2f a training image", len(stored), prepared.phrases_per_image)
     return prepared
+
+
+def read_examples(studies: list[Study], config: TrainConfig) -> dict[Split, list[Example]]:
+    """The readable images of train, val and test with their key phrases.
+
+    Writes ``key_phrases.jsonl`` where the configuration names none, ``skipped.csv``, and verdicts on images.
+
+    Args:
+        studies: Of the source.
+        config: The configuration.
+
+    Raises:
+        RarrgError: A split is empty, key phrases do not fit the studies, or too many images cannot be read.
+    """
+    return _readable(_with_phrases(studies, config), config)
 
 
 def stored_phrases(examples: Sequence[Example]) -> list[StoredPhrase]:
@@ -153,8 +178,10 @@ def channel_statistics(prepared: Prepared, device: torch.device, seed: int) -> t
     for index in chosen:
         tensors = prepared.read(train[index].view.path)
         if prepared.cache is None:
-            tensors = (prepared.encoder([pixels[None].to(device) for pixels in tensors])[0].cpu(),)
-        flat = tensors[0].double().flatten(1)
+            features = prepared.encoder([pixels[None].to(device) for pixels in tensors])[0].cpu()
+        else:
+            features = expand(tensors)
+        flat = features.double().flatten(1)
         total += flat.mean(dim=1)
         squares += flat.square().mean(dim=1)
     mean = total / len(chosen)

@@ -13,6 +13,7 @@ import torch
 
 from rarrg.config import TrainConfig
 from rarrg.errors import RarrgError
+from rarrg.later_keys import without_later
 from rarrg.training import ENCODER, SETTINGS
 
 log = logging.getLogger(__name__)
@@ -21,8 +22,10 @@ log = logging.getLogger(__name__)
 RESUMABLE_CHANGES = {
     "out",
     "data.cache",
+    "data.cache_images",
     "data.num_workers",
     "trainer.accelerator",
+    "trainer.devices",
     "trainer.checkpoint_every",
     "trainer.epochs",
     "log.wandb",
@@ -56,7 +59,8 @@ def find_checkpoint(out: Path, config: TrainConfig, ckpt_path: str | None) -> Pa
     saved = load_checkpoint(path).get(SETTINGS)
     if saved is None:
         raise RarrgError(f"--ckpt_path {ckpt_path}: {path} is not a checkpoint of rarrg")
-    changed = {key: values for key, *values in _differences(saved, dataclasses.asdict(config))}
+    now = without_later(dataclasses.asdict(config))
+    changed = {key: values for key, *values in _differences(without_later(saved), now)}
     refused = sorted(changed.keys() - RESUMABLE_CHANGES)
     if refused:
         raise RarrgError(

@@ -26,8 +26,8 @@ class ListedStudy:
     """
 
     id: str
-    frontal: tuple[Path, ...]
-    lateral: tuple[Path, ...]
+    frontal: tuple[Path | str, ...]
+    lateral: tuple[Path | str, ...]
 
 
 def read_list(path: Path) -> list[ListedStudy]:
@@ -35,7 +35,8 @@ def read_list(path: Path) -> list[ListedStudy]:
 
     Args:
         path: CSV with a header line, or a JSON list of objects. Columns: ``id``, and ``frontal`` or ``lateral`` or
-            both; relative image paths start from the list's folder, a leading ``~`` is the home folder.
+            both; relative image paths start from the list's folder, a leading ``~`` is the home folder, and an
+            address as ``s3://bucket/a.dcm`` stays one.
 
     Raises:
         RarrgError: The list is missing or malformed; the message names the row.
@@ -57,7 +58,7 @@ def read_list(path: Path) -> list[ListedStudy]:
             raise RarrgError(f"{path}, {place}: the id is empty")
         if identity in studies:
             raise RarrgError(f"{path}, {place}: the id {identity} occurs twice")
-        views = {view: tuple(path.parent / expanded(name) for name in values[view] or ()) for view in VIEWS}
+        views = {view: tuple(_place(path.parent, name) for name in values[view] or ()) for view in VIEWS}
         if not any(views.values()):
             raise RarrgError(f"{path}, {place}: study {identity} has neither a frontal nor a lateral image")
         studies[identity] = ListedStudy(identity, views["frontal"], views["lateral"])
@@ -96,6 +97,10 @@ def _json_rows(path: Path) -> list[tuple[str, dict[str, Any]]]:
     if not isinstance(value, list) or not all(isinstance(row, dict) for row in value):
         raise RarrgError(f"{path}: must be a list of objects with {', '.join(COLUMNS)}")
     return [(f"entry {number}", row) for number, row in enumerate(value, start=1)]
+
+
+def _place(folder: Path, name: str) -> Path | str:
+    return name if "://" in name else folder / expanded(name)
 
 
 def expanded(path: str | Path) -> Path:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import math
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -16,6 +18,7 @@ from torch import Tensor
 from rarrg.artifacts import atomic_write
 from rarrg.config import OptimConfig
 from rarrg.data.datamodule import Batch
+from rarrg.data.features import expand
 from rarrg.errors import RarrgError
 from rarrg.losses.criterion import Criterion
 from rarrg.losses.matching import Matches
@@ -70,6 +73,9 @@ class RetrieverModule(L.LightningModule):
 
     Attributes:
         validation: What the queries did in the last validation, image by image in the order of the data.
+
+    Where several processes share the batches, each matches its own images; the contrastive term, the logged figures
+    and ``validation`` are of all of them.
     """
 
     phrase_table: Tensor
@@ -111,6 +117,12 @@ class RetrieverModule(L.LightningModule):
         self.settings = settings
         self.fingerprint = fingerprint
         self._validated: list[Validation] = []
+        # Of the last step; looked at where it costs no waiting for the device.
+        self._last_terms: tuple[int, dict[str, Tensor]] = (0, {})
+
+    @property
+    def _shared(self) -> bool:
+        return self.trainer.world_size > 1
 
     def setup(self, stage: str) -> None:
         """Bring the frozen encoders to the device."""
@@ -125,7 +137,7 @@ class RetrieverModule(L.LightningModule):
 
     def _features(self, batch: Batch) -> Tensor:
         encoder = self._encoder[0]
-        return encoder(batch.images) if encoder is not None else batch.images[0].float()
+        return encoder(batch.images) if encoder is not None else expand(batch.images)
 
     def _terms(self, batch: Batch, output: RetrieverOutput, noise: bool) -> tuple[dict[str, Tensor], Matches]:
         phrases = self.phrase_table[batch.phrases]
@@ -134,48 +146,74 @@ class RetrieverModule(L.LightningModule):
         groups = self.groups[batch.phrases] if self.groups is not None else None
         terms: dict[str, Tensor]
         matches: Matches
-        terms, matches = self.criterion(output.logits, output.embeddings, phrases, batch.counts, groups)
+        terms, matches = self.criterion(output.logits, output.embeddings, phrases, batch.counts, groups, self._shared)
         return terms, matches
 
     def on_train_batch_start(self, batch: Batch, batch_idx: int) -> None:
         """Make noise and dropout a function of the seed and the step, so that a resumed run repeats them.
 
-        With the order of batches, that makes resuming exact on a CPU; on a GPU, as exact as its kernels are.
+        With the order of batches, that makes resuming exact on a CPU; on a GPU, as exact as its kernels are. Processes
+        that share a batch draw apart.
         """
-        torch.manual_seed(self.seed * 1_000_003 + self.global_step)
+        torch.manual_seed(self.seed * 1_000_003 + self.global_step + (self.global_rank << 48))
 
     def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
         """The weighted sum of the loss terms (Eq. 7), the mean over the members, each with noise of its own.
 
+        Waits for the device once for each member, in the matching.
+
         Raises:
-            RarrgError: A term is not finite.
+            RarrgError: A term of the step before was not finite, which has made the weights so.
         """
         outputs = self.retriever.each(self._features(batch))
-        of_members = [self._terms(batch, output, self.noise)[0] for output in outputs]
+        try:
+            of_members = [self._terms(batch, output, self.noise)[0] for output in outputs]
+        except RarrgError:
+            self._refuse_infinite()
+            raise
         terms = {name: torch.stack([each[name] for each in of_members]).mean() for name in of_members[0]}
+        self._last_terms = self.global_step, {name: term.detach() for name, term in terms.items()}
+        loss = self.criterion.total(terms)
+        self.log("train/loss", loss, prog_bar=True, sync_dist=self._shared)
+        self.log_dict({f"train/{name}": term for name, term in terms.items()}, sync_dist=self._shared)
+        return loss
+
+    def _refuse_infinite(self) -> None:
+        # Asked at every step, it would hold up the device; the weights that it ruins end the next step's matching.
+        step, terms = self._last_terms
         for name, term in terms.items():
             if not torch.isfinite(term):
                 raise RarrgError(
-                    f"loss term '{name}' is {term.item()} at step {self.global_step}: lower optim.learning_rate or "
-                    "look for broken images; --ckpt_path last resumes from the last good checkpoint"
+                    f"loss term '{name}' is {term.item()} at step {step}: lower optim.learning_rate or look for broken "
+                    "images; --ckpt_path last resumes from the last good checkpoint"
                 )
-        loss = self.criterion.total(terms)
-        self.log("train/loss", loss, prog_bar=True)
-        self.log_dict({f"train/{name}": term for name, term in terms.items()})
-        return loss
+
+    def on_validation_start(self) -> None:
+        """The last step of an epoch has no next one that would find its loss wanting."""
+        self._refuse_infinite()
 
     def on_before_optimizer_step(self, optimizer: torch.optim.Optimizer) -> None:
         """Log the gradient norm before clipping."""
         norms = [p.grad.norm() for p in self.retriever.parameters() if p.grad is not None]
         self.log("train/grad_norm", torch.stack(norms).norm())
 
+    def configure_gradient_clipping(
+        self,
+        optimizer: torch.optim.Optimizer,
+        gradient_clip_val: int | float | None = None,
+        gradient_clip_algorithm: str | None = None,
+    ) -> None:
+        """Clip the norm, as Lightning would, which refuses fused optimisers under any mixed precision."""
+        assert gradient_clip_val is not None
+        torch.nn.utils.clip_grad_norm_(self.retriever.parameters(), gradient_clip_val)
+
     def validation_step(self, batch: Batch, batch_idx: int) -> None:
         """Loss terms against clean phrase embeddings, and what the queries retrieve."""
         output = self(batch)
         terms, matches = self._terms(batch, output, noise=False)
         size = len(batch.counts)
-        self.log("val/loss", self.criterion.total(terms), batch_size=size)
-        self.log_dict({f"val/{name}": term for name, term in terms.items()}, batch_size=size)
+        self.log("val/loss", self.criterion.total(terms), batch_size=size, sync_dist=self._shared)
+        self.log_dict({f"val/{name}": term for name, term in terms.items()}, batch_size=size, sync_dist=self._shared)
         self._validated.append(self._observe(batch, output, matches))
 
     def predict_step(self, batch: Batch, batch_idx: int) -> list[np.ndarray]:
@@ -207,23 +245,37 @@ class RetrieverModule(L.LightningModule):
 
     def on_validation_epoch_end(self) -> None:
         """Log how queries select and retrieve; the figures that betray a collapse stand on the progress bar."""
-        self.validation = Validation.join(self._validated)
+        self.validation = Validation.join(self._of_all_processes(self._validated))
         self._validated = []
         found = {"matched_cosine": matched_cosine(self.validation)}
         found |= figures(self.validation, self.phrases, self.threshold)
         shown = ("distinct_phrases", "phrases_per_image", "findings_micro_f1")
         for name, value in found.items():
-            self.log(f"val/{name}", value, prog_bar=name in shown)
+            self.log(f"val/{name}", value, prog_bar=name in shown, sync_dist=self._shared)
+
+    def _of_all_processes(self, batches: list[Validation]) -> list[Validation]:
+        if not self._shared:
+            return batches
+        gathered: list[list[Validation]] = [[] for _ in range(self.trainer.world_size)]
+        torch.distributed.all_gather_object(gathered, batches)
+        # Images of a batch are dealt in turn.
+        return [Validation.dealt(parts) for parts in zip(*gathered, strict=True)]
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         """Keep configuration and encoders with the weights, for whoever resumes from them."""
+        self._refuse_infinite()
         checkpoint[SETTINGS] = self.settings
         checkpoint[ENCODER] = self.fingerprint
 
     def configure_optimizers(self) -> Any:
         """AdamW with warm-up and cosine, both by step (RA-RRG appendix D)."""
         optimizer = torch.optim.AdamW(
-            self.retriever.parameters(), lr=self.optim.learning_rate, weight_decay=self.optim.weight_decay
+            self.retriever.parameters(),
+            lr=self.optim.learning_rate,
+            weight_decay=self.optim.weight_decay,
+            # One pass over the weights, a fifth of the time on a CPU. With float16 gradients must be unscaled before
+            # they are clipped, which this one does itself and later.
+            fused=self.trainer.precision != "16-mixed",
         )
         scheduler = torch.optim.lr_scheduler.LambdaLR(
             optimizer, lambda step: warmup_cosine(step, self.optim.warmup_steps, self.total_steps)
@@ -273,6 +325,12 @@ class LastCheckpoint(Callback):
         self._save(trainer)
 
     def _save(self, trainer: L.Trainer) -> None:
+        if not trainer.is_global_zero:
+            trainer.save_checkpoint(self.path)  # writes nothing here, but the process that writes waits for it
+            return
         # Lightning writes to the system's temporary folder and moves, which is a copy where that is another disk.
         with atomic_write(self.path) as temporary:
             trainer.save_checkpoint(temporary)
+            # Lightning says nothing of a folder that it may not write to.
+            if not temporary.exists():
+                raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(temporary))

@@ -11,6 +11,7 @@ import yaml
 from rarrg.artifacts import MANIFEST
 from rarrg.config import TrainConfig
 from rarrg.experiment import train
+from rarrg.later_keys import without_later
 
 log = logging.getLogger(__name__)
 
@@ -31,8 +32,9 @@ def train_once(config: TrainConfig) -> Path:
     """
     folder = Path(config.out)
     before = folder / "train.yaml"
-    wanted = {**dataclasses.asdict(config), "out": None}
-    same = before.is_file() and {**yaml.safe_load(before.read_text(encoding="utf-8")), "out": None} == wanted
+    wanted = {**without_later(dataclasses.asdict(config)), "out": None}
+    found = without_later(yaml.safe_load(before.read_text(encoding="utf-8"))) if before.is_file() else {}
+    same = {**found, "out": None} == wanted
     if same and (folder / MANIFEST).is_file():
         log.info("%s: taken up as trained before", folder)
         return folder

@@ -66,7 +66,7 @@ def tiny_timm(tmp_path_factory: pytest.TempPathFactory) -> Path:
     import timm
     import torch
 
-    from rarrg.models.backbones import save_timm
+    from rarrg.models.timm_networks import save_timm
 
     folder = tmp_path_factory.mktemp("timm")
     torch.manual_seed(0)

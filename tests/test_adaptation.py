@@ -21,7 +21,7 @@ from rarrg.data.images import read_image
 from rarrg.data.studies import Example
 from rarrg.errors import RarrgError
 from rarrg.experiment import train
-from rarrg.models.backbones import save_timm
+from rarrg.models.timm_networks import save_timm
 from rarrg.models.vision import VisionEncoder, load_encoder, load_fused
 from rarrg.pipeline import ReportGenerator
 from rarrg.types import View

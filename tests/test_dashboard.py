@@ -178,7 +178,7 @@ def test_speed_and_waiting_by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
             watch.on_train_batch_start(None, module, batch, 0)
             clock[0] += work
             step += 1
-            watch.on_train_batch_end(SimpleNamespace(global_step=step), module, None, batch, 0)
+            watch.on_train_batch_end(SimpleNamespace(global_step=step, world_size=1), module, None, batch, 0)
 
     watch.on_train_start(None, module)
     watch.on_train_epoch_start(None, module)

@@ -306,7 +306,9 @@ def test_bfloat16_trains(tiny_config: TrainConfig) -> None:
 def test_a_loss_that_is_not_finite_stops_the_run_and_is_named(
     tiny_config: TrainConfig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(criterion, "soft_contrastive_loss", lambda text, *_, **__: text.sum() * float("nan"))
+    monkeypatch.setattr(
+        criterion, "soft_contrastive_loss", lambda text, semantic, *_, **__: semantic.sum() * float("nan")
+    )
     with pytest.raises(RarrgError, match="loss term 'contrastive' is nan at step 0"):
         train(tiny_config)
 

@@ -7,12 +7,14 @@ import json
 import os
 import random
 import signal
+import threading
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
 from filelock import FileLock
+from tqdm import tqdm
 
 from rarrg.artifacts import read_json, read_jsonl
 from rarrg.cli import main
@@ -143,6 +145,7 @@ def test_killed_twenty_times_it_ends_the_same_and_asks_nothing_twice(tmp_path, c
             kept = answered(cache, requests)
             child = os.fork()
             if not child:
+                tqdm.set_lock(threading.RLock())  # its own is shared with this process, and stays locked at a kill
                 os._exit(main(words(out, server.url, cache=cache)))
             # A quarter of the kills come before anything is asked.
             until = time.monotonic() + 20

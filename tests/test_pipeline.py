@@ -44,10 +44,12 @@ def save_tiny_encoder(folder: Path, seed: int) -> None:
     Dinov2Model(config).save_pretrained(folder)
 
 
-def build_model(root: Path) -> Path:
+def build_model(root: Path, encoder_folder: Path | None = None) -> Path:
     """A model folder of the real parts, tiny and untrained: 9 queries, a 4x4 grid, five phrases."""
-    save_tiny_encoder(root / "encoder", seed=0)
-    encoder = load_fused([EncoderConfig(str(root / "encoder"))])
+    if encoder_folder is None:
+        encoder_folder = root / "encoder"
+        save_tiny_encoder(encoder_folder, seed=0)
+    encoder = load_fused([EncoderConfig(str(encoder_folder))])
     torch.manual_seed(1)
     config = RetrieverConfig(queries=9, layers=2, dim=16, heads=2, feedforward=32)
     retriever = PhraseRetriever(encoder.channels_of, TEXT["dim"], config)

@@ -9,6 +9,7 @@ import lightning as L
 import numpy as np
 import pytest
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from rarrg import training
 from rarrg.config import TrainConfig
@@ -208,3 +209,39 @@ def test_validation_keeps_what_each_query_matched_and_retrieved(
     monkeypatch.setattr(RetrieverModule, "_observe", check)
     train(one_epoch)
     assert sum(len(found.references) for found in seen) == 2 * 6  # after the epoch, and of the kept weights
+
+
+def test_a_step_asks_the_device_for_nothing_but_the_costs(
+    one_epoch: TrainConfig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+
+    class Watch(TorchDispatchMode):
+        def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            if func in (torch.ops.aten._local_scalar_dense.default, torch.ops.aten.nonzero.default):
+                asked.append(str(func))
+            return func(*args, **(kwargs or {}))
+
+    step, cpu = RetrieverModule.training_step, torch.Tensor.cpu
+    copies: list[int] = []
+
+    def count(self: torch.Tensor, *rest: Any) -> torch.Tensor:
+        copies[-1] += 1
+        return cpu(self, *rest)
+
+    def watched(self: RetrieverModule, batch: Batch, batch_idx: int) -> torch.Tensor:
+        copies.append(0)
+        # What Lightning does with logged figures is no part of it.
+        with Watch(), monkeypatch.context() as patch:
+            patch.setattr(torch.Tensor, "cpu", count)
+            patch.setattr(RetrieverModule, "log", lambda *_, **__: None)
+            patch.setattr(RetrieverModule, "log_dict", lambda *_, **__: None)
+            loss = step(self, batch, batch_idx)
+            (loss * 0).backward(retain_graph=True)
+        self.zero_grad()
+        return loss
+
+    monkeypatch.setattr(RetrieverModule, "training_step", watched)
+    train(one_epoch)
+    assert copies == [1] * 9
+    assert asked == []

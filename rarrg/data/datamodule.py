@@ -5,26 +5,26 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import lightning as L
 import torch
 from torch import Tensor
-from torch.utils.data import DataLoader, Dataset
+from torch.utils.data import DataLoader, Dataset, default_collate
 
 from rarrg.config import DataConfig
-from rarrg.data.sampling import ResumableLoader, StepwiseBatches
+from rarrg.data.sampling import ResumableLoader, StepwiseBatches, shared_batches
 from rarrg.data.studies import Example
 
 Reader = Callable[[Path], tuple[Tensor, ...]]
-"""Gives the tensors of an image: its cached features, or its pixels for each encoder."""
+"""Gives the tensors of an image: its features as they are cached, or its uint8 pixels for each encoder."""
 
 
 class Batch(NamedTuple):
     """Images and the key phrases of their studies.
 
     Attributes:
-        images: One tensor ``[batch, ...]`` an encoder (pixels), or a single one of cached features.
+        images: One uint8 tensor ``[batch, 1, side, side]`` an encoder, or what the feature cache holds.
         phrases: Rows of the phrase table, ``[batch, most phrases]``, padded with 0 past ``counts``.
         counts: Number of phrases of each image, ``[batch]``.
     """
@@ -61,7 +61,8 @@ def collate(items: Sequence[tuple[tuple[Tensor, ...], Tensor]]) -> Batch:
     """Stack images and pad phrase ids."""
     images, ids = zip(*items, strict=True)
     return Batch(
-        images=tuple(torch.stack(tensors) for tensors in zip(*images, strict=True)),
+        # torch's own collation stacks into shared memory in a worker; what is mapped from disk is copied here alone.
+        images=tuple(default_collate(list(tensors)) for tensors in zip(*images, strict=True)),
         phrases=torch.nn.utils.rnn.pad_sequence(list(ids), batch_first=True),
         counts=torch.tensor([len(row) for row in ids]),
     )
@@ -79,6 +80,7 @@ class PhraseDataModule(L.LightningDataModule):
         weights: Sampling weights of the training images, ``[images]``; None draws each once an epoch.
         seed: Seed of the order of images.
         limit_batches: Most batches an epoch; None takes all.
+        devices: Processes that share each training batch.
     """
 
     def __init__(
@@ -91,6 +93,7 @@ class PhraseDataModule(L.LightningDataModule):
         weights: Tensor | None,
         seed: int,
         limit_batches: int | None,
+        devices: int = 1,
     ) -> None:
         super().__init__()
         self.train = ExampleDataset(train, phrase_ids, reader)
@@ -100,13 +103,17 @@ class PhraseDataModule(L.LightningDataModule):
         self.weights = weights
         self.seed = seed
         self.limit_batches = limit_batches
+        self.devices = devices
 
     @property
     def steps_per_epoch(self) -> int:
         """Optimiser steps of one pass over the training images."""
-        return len(self._batches())
+        return len(self._batches((0, self.devices)))
 
-    def _batches(self) -> StepwiseBatches:
+    def _part(self) -> tuple[int, int]:
+        return (self.trainer.global_rank, self.trainer.world_size) if self.trainer is not None else (0, 1)
+
+    def _batches(self, part: tuple[int, int]) -> StepwiseBatches:
         return StepwiseBatches(
             len(self.train),
             self.config.batch_size,
@@ -114,13 +121,14 @@ class PhraseDataModule(L.LightningDataModule):
             lambda: self.trainer.global_step if self.trainer is not None else 0,
             self.weights,
             self.limit_batches,
+            part,
         )
 
     def train_dataloader(self) -> ResumableLoader:
         """Training batches in the order of the seed and step."""
         return ResumableLoader(
             self.train,
-            batch_sampler=self._batches(),
+            batch_sampler=self._batches(self._part()),
             collate_fn=collate,
             num_workers=self.config.num_workers,
             pin_memory=torch.cuda.is_available(),
@@ -135,10 +143,16 @@ class PhraseDataModule(L.LightningDataModule):
         return self._in_order(ExampleDataset([replace(example, phrases=()) for example in examples], {}, self.reader))
 
     def _in_order(self, dataset: ExampleDataset) -> DataLoader[tuple[tuple[Tensor, ...], Tensor]]:
+        rank, processes = self._part()
+        options: dict[str, Any] = {"batch_size": self.config.batch_size}
+        if processes > 1:
+            places = range(len(dataset))
+            batches = shared_batches(len(dataset), self.config.batch_size, processes)
+            options = {"batch_sampler": [places[batch][rank::processes] for batch in batches]}
         return DataLoader(
             dataset,
-            batch_size=self.config.batch_size,
             collate_fn=collate,
             num_workers=self.config.num_workers,
             pin_memory=torch.cuda.is_available(),
+            **options,
         )

@@ -1,65 +1,79 @@
 """Frozen-encoder features of images, computed once and read from memory-mapped arrays ever after.
 
-A cache folder belongs to one fused encoder (its weights, preprocessing and sizes, by fingerprint). It holds shards,
-``NAME.npy`` of shape [images, channels, height, width] in float16 beside ``NAME.json`` with the images' keys, and a
-manifest. A shard counts once its ``.json`` is there, which is written last: a killed run loses at most the shard in
-flight and goes on from the others.
+A cache folder belongs to one fused encoder (its weights, preprocessing and sizes, by fingerprint) and one type. It
+holds shards (:mod:`rarrg.data.shards`) of features ``[images, channels, height, width]``, in float16 or in int8 beside
+the ``scale`` of each channel of an image, float32 ``[images, channels]``.
 """
 
 from __future__ import annotations
 
-import hashlib
 import os
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import torch
 from torch import Tensor
 from tqdm.auto import tqdm
 
-from rarrg.artifacts import MANIFEST, Manifest, atomic_write, read_json, write_json
 from rarrg.data.images import read_image
-from rarrg.data.screening import image_key
+from rarrg.data.shards import SHARD_BYTES, ShardFolder
 from rarrg.errors import RarrgError
 from rarrg.models.vision import FusedEncoder
 from rarrg.types import View
 
-SHARD_BYTES = 256 * 2**20
+
+def compress(features: Tensor) -> tuple[Tensor, Tensor]:
+    """Features in a byte each: every channel of an image is divided by a scale of its own and rounded.
+
+    Args:
+        features: ``[..., channels, height, width]``, finite.
+
+    Returns:
+        int8 of the same shape, from -127 to 127, and the scale, float32 ``[..., channels]``; their product is within
+        half a scale, the 254th part of the channel's largest magnitude.
+    """
+    scale = features.float().abs().amax(dim=(-2, -1)) / 127
+    divisor = torch.where(scale > 0, scale, torch.ones_like(scale))[..., None, None]
+    return (features.float() / divisor).round().to(torch.int8), scale
+
+
+def expand(stored: Sequence[Tensor]) -> Tensor:
+    """Features as the retriever takes them, from what a cache holds of one image or of a batch.
+
+    Args:
+        stored: Features in float16; or those of :func:`compress` and their scale.
+
+    Returns:
+        ``[..., channels, height, width]``, float32.
+    """
+    features = stored[0].float()
+    return features if len(stored) == 1 else features * stored[1][..., None, None]
 
 
 class FeatureCache:
     """Features of images under one fused encoder.
 
     Args:
-        root: Folder of all caches; this encoder's lies in ``root/features/FINGERPRINT``.
+        root: Folder of all caches; this encoder's lies in ``root/features/FINGERPRINT``, with ``-int8`` behind it
+            where they are so kept.
         encoder: The frozen encoders; run for images that the cache lacks.
+        dtype: How features are kept.
 
     Raises:
         RarrgError: The folder holds something else.
     """
 
-    def __init__(self, root: Path, encoder: FusedEncoder) -> None:
+    def __init__(self, root: Path, encoder: FusedEncoder, dtype: Literal["float16", "int8"] = "float16") -> None:
         self.encoder = encoder
-        self.folder = root / "features" / encoder.fingerprint
+        self.dtype = dtype
         self.shape = (encoder.channels, *encoder.grid)
-        self._rows: dict[str, tuple[str, int]] = {}
-        self._arrays: dict[str, np.ndarray] = {}
-        if (self.folder / MANIFEST).is_file():
-            details = Manifest.load(self.folder, "feature-cache", 1).details
-            if details["shape"] != list(self.shape):
-                raise RarrgError(f"{self.folder}: holds features of shape {details['shape']}, expected {self.shape}")
-        else:
-            self.folder.mkdir(parents=True, exist_ok=True)
-            details = {"encoders": encoder.references(), "shape": list(self.shape), "dtype": "float16"}
-            Manifest.of(self.folder, "feature-cache", 1, [], details).save(self.folder)
-        for index in sorted(self.folder.glob("*.json")):
-            if index.name != MANIFEST:
-                self._index(index.stem, read_json(index))
-
-    def _index(self, shard: str, keys: Sequence[str]) -> None:
-        self._rows.update({key: (shard, row) for row, key in enumerate(keys)})
+        self.folder = root / "features" / (encoder.fingerprint + ("" if dtype == "float16" else f"-{dtype}"))
+        details = {"encoders": encoder.references(), "shape": list(self.shape), "dtype": dtype}
+        parts = ["features"] if dtype == "float16" else ["features", "scale"]
+        self._shards = ShardFolder(self.folder, "feature-cache", details, parts)
 
     def build(self, views: Sequence[View], device: torch.device, batch_size: int = 8) -> None:
         """Compute what is missing, shard by shard.
@@ -72,11 +86,11 @@ class FeatureCache:
         Raises:
             ImageError: An image cannot be read.
         """
-        pending = {key: view for view in views if (key := image_key(view.path)) not in self._rows}
+        pending = self._shards.missing(views)
         if not pending:
             return
         keys = list(pending)
-        rows = max(1, SHARD_BYTES // (2 * int(np.prod(self.shape))))
+        rows = max(1, SHARD_BYTES // ((2 if self.dtype == "float16" else 1) * int(np.prod(self.shape))))
         self.encoder.to(device)
         with (
             ThreadPoolExecutor(os.cpu_count()) as pool,
@@ -84,35 +98,38 @@ class FeatureCache:
         ):
             for start in range(0, len(keys), rows):
                 shard = keys[start : start + rows]
-                features = np.empty((len(shard), *self.shape), np.float16)
+                stored = []
                 for first in range(0, len(shard), batch_size):
                     batch = shard[first : first + batch_size]
-                    images = pool.map(self._pixels, (pending[key].path for key in batch))
+                    images = pool.map(self._pixels, (pending[key] for key in batch))
                     pixels = [torch.stack(tensors).to(device) for tensors in zip(*images, strict=True)]
-                    computed = self.encoder(pixels).half().cpu()
-                    self._refuse_infinite(batch, computed)
-                    features[first : first + len(batch)] = computed.numpy()
+                    stored.append(self._stored(batch, self.encoder(pixels)))
                     bar.update(len(batch))
-                self._write(shard, features)
+                self._shards.write(shard, [torch.cat(part).numpy() for part in zip(*stored, strict=True)])
 
     def _pixels(self, path: Path) -> tuple[Tensor, ...]:
         return self.encoder.preprocess(read_image(path))
 
-    def _refuse_infinite(self, keys: Sequence[str], features: Tensor) -> None:
-        for key, row in zip(keys, features, strict=True):
+    def _stored(self, keys: Sequence[str], features: Tensor) -> tuple[Tensor, ...]:
+        computed = features.half().cpu() if self.dtype == "float16" else features.cpu()
+        for key, row in zip(keys, computed, strict=True):
             if not torch.isfinite(row).all():
                 raise RarrgError(
-                    f"{key.split('|')[0]}: its features are not finite in float16; set data.cache_features to false, "
-                    "or take other encoders"
+                    f"{key.split('|')[0]}: its features are not finite in {self.dtype}; set data.cache_features to "
+                    "false, or take other encoders"
                 )
+        return (computed,) if self.dtype == "float16" else compress(computed)
 
-    def _write(self, keys: Sequence[str], features: np.ndarray) -> None:
-        # Named by content: two processes that fill one cache cannot overwrite each other's shard with another's rows.
-        name = hashlib.sha256("\n".join(keys).encode()).hexdigest()[:16]
-        with atomic_write(self.folder / f"{name}.npy") as temporary, temporary.open("wb") as file:
-            np.save(file, features)
-        write_json(self.folder / f"{name}.json", list(keys))
-        self._index(name, keys)
+    def stored(self, path: Path) -> tuple[Tensor, ...]:
+        """What the cache holds of an image, as it lies on disk; :func:`expand` makes features of it, or of a batch.
+
+        Args:
+            path: An image that :meth:`build` was given.
+
+        Raises:
+            RarrgError: The image is not in the cache, or has changed since.
+        """
+        return self._shards.read(path)
 
     def read(self, path: Path) -> Tensor:
         """Features of one image.
@@ -126,14 +143,8 @@ class FeatureCache:
         Raises:
             RarrgError: The image is not in the cache, or has changed since.
         """
-        try:
-            shard, row = self._rows[image_key(path)]
-        except (KeyError, OSError) as error:
-            raise RarrgError(f"{path}: changed or vanished while training, its features are not cached") from error
-        if shard not in self._arrays:
-            self._arrays[shard] = np.load(self.folder / f"{shard}.npy", mmap_mode="r")
-        return torch.from_numpy(np.array(self._arrays[shard][row]))
+        return expand(self.stored(path)).half()
 
     def pooled(self, views: Sequence[View]) -> np.ndarray:
         """Mean of each image's feature map, float32 ``[images, channels]``."""
-        return np.stack([self.read(view.path).float().flatten(1).mean(dim=1).numpy() for view in views])
+        return np.stack([expand(self.stored(view.path)).flatten(1).mean(dim=1).numpy() for view in views])

@@ -10,6 +10,8 @@ import torch
 from torch import Tensor
 from torch.utils.data import DataLoader, Sampler
 
+from rarrg.errors import RarrgError
+
 
 def rarity_weights(labels: np.ndarray, exponent: float) -> Tensor:
     """Sampling weights that draw images with rare findings more often.
@@ -30,12 +32,33 @@ def rarity_weights(labels: np.ndarray, exponent: float) -> Tensor:
     return weights / weights.mean()
 
 
+def shared_batches(images: int, batch_size: int, processes: int = 1) -> list[slice]:
+    """Where batches begin and end; a last one with fewer images than processes joins the one before.
+
+    Args:
+        images: Number of images.
+        batch_size: Images a batch.
+        processes: Processes that share each batch.
+
+    Raises:
+        RarrgError: There are fewer images than processes, in all or in a batch.
+    """
+    if min(images, batch_size) < processes:
+        raise RarrgError(f"trainer.devices: must be at most the {min(images, batch_size)} images of a batch")
+    batches = [slice(start, min(start + batch_size, images)) for start in range(0, images, batch_size)]
+    if len(batches) > 1 and batches[-1].stop - batches[-1].start < processes:
+        batches[-2:] = [slice(batches[-2].start, images)]
+    return batches
+
+
 class StepwiseBatches(Sampler[list[int]]):
     """Batches of image indices, counted from the number of steps already taken.
 
     Every epoch is a permutation of all images or, with weights, as many draws with replacement. Its order depends on
     ``(seed, epoch)`` alone. Iterating starts at the batch after the last step taken, so that a run resumed in the
     middle of an epoch sees the batches that the killed one had left.
+
+    Several processes may share each batch; a last one with fewer images than processes joins the one before.
 
     Args:
         images: Number of images.
@@ -44,6 +67,10 @@ class StepwiseBatches(Sampler[list[int]]):
         steps_taken: Gives the number of optimiser steps since the run began.
         weights: ``[images]``, sampling weights; None draws each image once an epoch.
         limit: Most batches an epoch; None takes all.
+        part: Rank of this process, and number of processes that share each batch.
+
+    Raises:
+        RarrgError: There are fewer images than processes.
     """
 
     def __init__(
@@ -54,14 +81,15 @@ class StepwiseBatches(Sampler[list[int]]):
         steps_taken: Callable[[], int],
         weights: Tensor | None = None,
         limit: int | None = None,
+        part: tuple[int, int] = (0, 1),
     ) -> None:
         self.images = images
-        self.batch_size = batch_size
         self.seed = seed
         self.steps_taken = steps_taken
         self.weights = weights
-        batches = -(-images // batch_size)
-        self.length = batches if limit is None else min(batches, limit)
+        self.part = part
+        self.batches = shared_batches(images, batch_size, part[1])
+        self.length = len(self.batches) if limit is None else min(len(self.batches), limit)
 
     def __len__(self) -> int:
         return self.length
@@ -74,8 +102,9 @@ class StepwiseBatches(Sampler[list[int]]):
             order = torch.randperm(self.images, generator=generator)
         else:
             order = torch.multinomial(self.weights, self.images, replacement=True, generator=generator)
-        for batch in range(first, self.length):
-            yield order[batch * self.batch_size : (batch + 1) * self.batch_size].tolist()
+        rank, processes = self.part
+        for batch in self.batches[first : self.length]:
+            yield order[batch][rank::processes].tolist()
 
 
 class ResumableLoader(DataLoader[Any]):

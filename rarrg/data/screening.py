@@ -11,7 +11,7 @@ from pathlib import Path
 
 from tqdm.auto import tqdm
 
-from rarrg.artifacts import atomic_write
+from rarrg.artifacts import atomic_write, writing
 from rarrg.data.images import read_image
 from rarrg.errors import ImageError, RarrgError
 from rarrg.types import View
@@ -35,12 +35,12 @@ def _recorded(ledger: Path) -> dict[str, str | None]:
     """Verdicts of earlier runs; a last line torn by a kill is passed over, its image is read again."""
     verdicts: dict[str, str | None] = {}
     if ledger.is_file():
-        for line in ledger.read_text(encoding="utf-8").splitlines():
+        for line in ledger.read_bytes().splitlines():
             try:
                 key, fault = json.loads(line)
-            except ValueError:
+                verdicts[key] = fault
+            except (ValueError, TypeError):
                 continue
-            verdicts[key] = fault
     return verdicts
 
 
@@ -68,17 +68,18 @@ def screen_images(views: Sequence[View], ledger: Path) -> dict[str, str]:
             faults[view.image_id] = fault
     if not pending:
         return faults
-    ledger.parent.mkdir(parents=True, exist_ok=True)
-    torn = ledger.is_file() and ledger.stat().st_size > 0 and not ledger.read_bytes().endswith(b"\n")
-    with ledger.open("a", encoding="utf-8") as file, ThreadPoolExecutor(os.cpu_count()) as pool:
-        if torn:
-            file.write("\n")
-        checked = pool.map(_fault, (view for _, view in pending))
-        bar = tqdm(checked, total=len(pending), desc="checking images", unit="image")
-        for (key, view), fault in zip(pending, bar, strict=True):
-            file.write(json.dumps([key, fault], ensure_ascii=False) + "\n")
-            if fault is not None:
-                faults[view.image_id] = fault
+    with writing(ledger):
+        ledger.parent.mkdir(parents=True, exist_ok=True)
+        torn = ledger.is_file() and ledger.stat().st_size > 0 and not ledger.read_bytes().endswith(b"\n")
+        with ledger.open("a", encoding="utf-8") as file, ThreadPoolExecutor(os.cpu_count()) as pool:
+            if torn:
+                file.write("\n")
+            checked = pool.map(_fault, (view for _, view in pending))
+            bar = tqdm(checked, total=len(pending), desc="checking images", unit="image")
+            for (key, view), fault in zip(pending, bar, strict=True):
+                file.write(json.dumps([key, fault], ensure_ascii=False) + "\n")
+                if fault is not None:
+                    faults[view.image_id] = fault
     return faults
 
 

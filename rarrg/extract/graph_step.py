@@ -12,7 +12,7 @@ from rarrg.extract.folder import ANNOTATIONS, GRAPH_PHRASES, GRAPH_STEP
 from rarrg.extract.graph_phrases import radgraph_phrases
 from rarrg.extract.radgraph import Annotated, RadGraphAnnotator
 from rarrg.extract.reports import ReportText
-from rarrg.extract.stage import Failure, Item, Row, key_of, run_step
+from rarrg.extract.stage import Do, Failure, Item, Row, key_of, run_step
 
 HOPELESS = 64
 """Reports that may fail in a row. A GPU without memory, as one reason, fails all that follow."""
@@ -21,27 +21,12 @@ RULE = 1
 """Version of the phrase rule; raised with every change that can change a phrase."""
 
 
-def annotate_reports(
-    reports: Callable[[], Iterable[ReportText]], folder: Path, annotator: RadGraphAnnotator
-) -> list[Failure]:
-    """Annotate the reports that have no annotation yet, and write the phrases of all.
+def annotating(annotator: RadGraphAnnotator) -> Do:
+    """What annotates reports.
 
     Args:
-        reports: Gives the reports, the same ones each time it is called.
-        folder: The extraction folder.
         annotator: The model.
-
-    Returns:
-        Reports that could not be annotated, or whose annotation gives no phrases.
-
-    Raises:
-        RarrgError: The model cannot be loaded, many reports in a row could not be read, or a file holds something else.
     """
-
-    def items() -> Iterator[Item]:
-        return (
-            Item(key_of(GRAPH_STEP, annotator.model, annotator.version, report.sha256), report) for report in reports()
-        )
 
     def annotate(todo: Iterator[Item]) -> Iterator[tuple[Item, Row | str]]:
         # The annotator answers in order, but draws ahead.
@@ -64,8 +49,34 @@ def annotate_reports(
                 raise RarrgError(f"RadGraph: {streak} reports in a row could not be read; the last: {outcome.reason}")
             yield item, outcome.reason
 
+    return annotate
+
+
+def annotate_reports(
+    reports: Callable[[], Iterable[ReportText]], folder: Path, annotator: RadGraphAnnotator, do: Do | None = None
+) -> list[Failure]:
+    """Annotate the reports that have no annotation yet, and write the phrases of all.
+
+    Args:
+        reports: Gives the reports, the same ones each time it is called.
+        folder: The extraction folder.
+        annotator: The model.
+        do: Works on them elsewhere, by the same model; None for here.
+
+    Returns:
+        Reports that could not be annotated, or whose annotation gives no phrases.
+
+    Raises:
+        RarrgError: The model cannot be loaded, many reports in a row could not be read, or a file holds something else.
+    """
+
+    def items() -> Iterator[Item]:
+        return (
+            Item(key_of(GRAPH_STEP, annotator.model, annotator.version, report.sha256), report) for report in reports()
+        )
+
     path = folder / ANNOTATIONS
-    failures = run_step(GRAPH_STEP, items, path, _key, annotate)
+    failures = run_step(GRAPH_STEP, items, path, _key, do or annotating(annotator))
     return [*failures, *write_phrases(path, folder / GRAPH_PHRASES)]
 
 

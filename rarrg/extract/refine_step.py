@@ -27,7 +27,7 @@ from rarrg.extract.refine import Refined, refine
 from rarrg.extract.reports import ReportText
 from rarrg.extract.rules import VERSION as RULES_VERSION
 from rarrg.extract.rules import extract_phrases
-from rarrg.extract.stage import KEY_LENGTH, Failure, Item, Items, Row, Rows, in_order, key_of, run_step
+from rarrg.extract.stage import KEY_LENGTH, Do, Failure, Item, Items, Row, Rows, in_order, key_of, run_step
 from rarrg.llm.asking import Answer, ask
 from rarrg.llm.cache import ReplyCache
 from rarrg.llm.chat import Backend, Request, Sampling
@@ -101,34 +101,18 @@ def structure_of(item: Item, rules: bool) -> tuple[str, ...]:
     return tuple(extract_phrases(item.report.findings)) if rules else item.phrases
 
 
-def ask_for_phrases(
-    items: Items,
-    rules: bool,
-    folder: Path,
-    backend: Backend,
-    prompt: KeyPhrasePrompt,
-    sampling: Sampling,
-    attempts: int,
-    cache: ReplyCache | None,
-) -> list[Failure]:
-    """Ask the LLM about the reports that have no reply yet; the rows go into ``replies.jsonl``.
+def asking(
+    backend: Backend, rules: bool, prompt: KeyPhrasePrompt, sampling: Sampling, attempts: int, cache: ReplyCache | None
+) -> Do:
+    """What asks the LLM about reports.
 
     Args:
-        items: Of :func:`read_structure`.
-        rules: Their phrases are those of the rules.
-        folder: The extraction folder.
         backend: The LLM.
+        rules: Phrases of the items are those of the rules.
         prompt: What it is told.
         sampling: How replies are drawn.
         attempts: How often a report is asked about before it counts as failed.
         cache: Replies of earlier runs.
-
-    Returns:
-        Reports without a usable reply.
-
-    Raises:
-        LLMError: The backend cannot answer at all.
-        RarrgError: The file holds something else.
     """
 
     def do(todo: Iterator[Item]) -> Iterator[tuple[Item, Row | str]]:
@@ -144,6 +128,24 @@ def ask_for_phrases(
             item = waiting.pop(outcome.request.key)
             yield item, _row(item, outcome, prompt, sampling) if isinstance(outcome, Answer) else outcome.reason
 
+    return do
+
+
+def ask_for_phrases(items: Items, folder: Path, do: Do) -> list[Failure]:
+    """Ask the LLM about the reports that have no reply yet; the rows go into ``replies.jsonl``.
+
+    Args:
+        items: Of :func:`read_structure`.
+        folder: The extraction folder.
+        do: Of :func:`asking`, here or elsewhere.
+
+    Returns:
+        Reports without a usable reply.
+
+    Raises:
+        LLMError: The backend cannot answer at all.
+        RarrgError: The file holds something else.
+    """
     return run_step(REFINE_STEP, items, folder / REPLIES, _key, do)
 
 

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 from tqdm import tqdm
 
-from rarrg.artifacts import jsonl_line, write_jsonl
+from rarrg.artifacts import jsonl_line, write_jsonl, writing
 from rarrg.errors import RarrgError
 from rarrg.extract.reports import ReportText
 
@@ -243,9 +243,10 @@ def partial_of(path: Path) -> Path:
 
 def add_rows(step: str, items: Items, path: Path, key: Callable[[Row], str | None], do: Do) -> list[Failure]:
     """The first half of :func:`run_step`: put the rows that lack into the partial file, and leave ``path`` alone."""
-    path.parent.mkdir(parents=True, exist_ok=True)
     partial = partial_of(path)
-    _drop_torn_line(partial)
+    with writing(partial):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        _drop_torn_line(partial)
     keys, first = _keys(items)
     with Rows(_files(path), key) as rows:
         wanted = first & ~rows.has(keys)
@@ -254,7 +255,11 @@ def add_rows(step: str, items: Items, path: Path, key: Callable[[Row], str | Non
     total = int(wanted.sum())
     if total:
         todo = (item for item, want in zip(items(), wanted.tolist(), strict=True) if want)
-        with partial.open("a", encoding="utf-8") as file, tqdm(total=total, desc=step, unit="report") as bar:
+        with (
+            writing(partial),
+            partial.open("a", encoding="utf-8") as file,
+            tqdm(total=total, desc=step, unit="report") as bar,
+        ):
             for item, outcome in do(todo):
                 if isinstance(outcome, str):
                     reasons[item.key] = outcome

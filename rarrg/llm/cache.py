@@ -75,7 +75,10 @@ class ReplyCache:
             ).fetchone()
         except sqlite3.Error as error:
             raise self._unusable(error) from error
-        return None if row is None else Completion(**json.loads(row[0]))
+        try:
+            return None if row is None else Completion(**json.loads(row[0]))
+        except (ValueError, TypeError) as error:
+            raise RarrgError(f"{self.path}: holds a reply that is none ({error}); name another file") from error
 
     def put(self, request: Request, model: str, completion: Completion) -> None:
         """Keep a completion; one that is there already for such a request stays.

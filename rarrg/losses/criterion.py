@@ -7,6 +7,7 @@ from torch import Tensor, nn
 
 from rarrg.config import LossConfig
 from rarrg.losses.contrastive import soft_contrastive_loss
+from rarrg.losses.gathering import Shared, gather_pairs
 from rarrg.losses.matching import Matches, match
 from rarrg.losses.selection import distribution_balanced_loss, initial_bias
 
@@ -73,9 +74,17 @@ class Criterion(nn.Module):
         }
 
     def forward(
-        self, logits: Tensor, embeddings: Tensor, phrases: Tensor, counts: Tensor, groups: Tensor | None = None
+        self,
+        logits: Tensor,
+        embeddings: Tensor,
+        phrases: Tensor,
+        counts: Tensor,
+        groups: Tensor | None = None,
+        shared: bool = False,
     ) -> tuple[dict[str, Tensor], Matches]:
         """Compute the unweighted terms of a batch.
+
+        Waits for the device once, in the matching; a shared batch also waits for the sizes of the other parts.
 
         Args:
             logits: Selection logits ``[batch, queries]``.
@@ -83,6 +92,9 @@ class Criterion(nn.Module):
             phrases: Text embeddings, unit length, padded, ``[batch, phrases, dim]``.
             counts: Number of real phrases of each image, int64 ``[batch]``.
             groups: Query that each phrase may be matched to, int64 ``[batch, phrases]``; None: any.
+            shared: This is one part of a batch of which every process of ``torch.distributed`` has another. Terms, and
+                the gradients to the own part, are then such that their means over the processes are those of the whole
+                batch in one process.
 
         Returns:
             Scalars ``selection``, ``similarity`` and ``contrastive``, float32, all connected to the graph even where
@@ -102,17 +114,18 @@ class Criterion(nn.Module):
 
         selection = distribution_balanced_loss(logits, labels, self.positives, self.queries) * self.query_weights
         similarity = 1 - (text * semantic).sum(dim=1)
+        whole = gather_pairs(text, semantic, len(logits)) if shared else Shared(text, semantic, len(logits), 1)
         contrastive = soft_contrastive_loss(
-            text, semantic, self.config.temperature, self.config.target_temperature, self.config.targets
+            whole.text, whole.semantic, self.config.temperature, self.config.target_temperature, self.config.targets
         )
         selection_size, similarity_size = {
-            "mean": (logits.numel(), max(len(similarity), 1)),
-            "batch_mean": (len(logits), len(logits)),
+            "mean": (whole.images * self.queries, max(len(whole.text), 1)),
+            "batch_mean": (whole.images, whole.images),
             "sum": (1, 1),
         }[self.config.reduction]
         terms = {
-            "selection": selection.sum() / selection_size,
-            "similarity": similarity.sum() / similarity_size,
+            "selection": selection.sum() / (selection_size / whole.processes),
+            "similarity": similarity.sum() / (similarity_size / whole.processes),
             "contrastive": contrastive,
         }
         return terms, matches

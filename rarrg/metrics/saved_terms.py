@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from zipfile import BadZipFile
 
 import numpy as np
 
@@ -71,7 +72,7 @@ def read_terms(path: Path) -> tuple[list[str], np.ndarray, dict[str, Measured]]:
             }
     except OSError as error:
         raise RarrgError(f"{path}: cannot be read ({error.strerror or error}); rarrg score writes it") from error
-    except (ValueError, KeyError) as error:
+    except (ValueError, KeyError, EOFError, BadZipFile) as error:
         raise RarrgError(f"{path}: holds no measures of this version; score the reports again") from error
     return ids, seen, measured
 

@@ -136,9 +136,10 @@ def _network(path: Path) -> _Network:
         network = _Network(_config(state))
         network.load_state_dict({name: state[name] for name in state if not name.startswith(_UNUSED)})
     except (OSError, EOFError, RuntimeError, pickle.UnpicklingError, LookupError, TypeError, AttributeError) as error:
+        # Torch's own words tell how to load a pickle that runs code.
+        reason = "more than tensors" if isinstance(error, pickle.UnpicklingError) else first_line(error)
         raise RarrgError(
-            f"{path}: holds no CheXbert weights ({first_line(error)}); fetch {FILE} anew from "
-            f"huggingface.co/{REPOSITORY}"
+            f"{path}: holds no CheXbert weights ({reason}); fetch {FILE} anew from huggingface.co/{REPOSITORY}"
         ) from error
     return network
 

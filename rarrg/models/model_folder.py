@@ -10,14 +10,16 @@ import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import yaml
 from huggingface_hub import HfApi, ModelCard, ModelCardData, snapshot_download
-from safetensors.torch import load_file, save_file
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save
 from torch import Tensor
 
-from rarrg.artifacts import MANIFEST, Manifest, atomic_write, write_text
+from rarrg.artifacts import MANIFEST, Manifest, atomic_write, sha256_of, write_text, writing
 from rarrg.config import EncoderConfig
 from rarrg.errors import RarrgError
 from rarrg.hub import LOAD_ERRORS, first_line, unavailable
@@ -69,17 +71,32 @@ class ModelInfo:
 
 
 def write_model(folder: Path, weights: Mapping[str, Tensor], info: ModelInfo) -> None:
-    """Write a model folder, each file atomically and the manifest last."""
-    with atomic_write(folder / WEIGHTS) as temporary:
-        save_file({name: value.detach().cpu().contiguous() for name, value in weights.items()}, temporary)
-    write_text(folder / CONFIG, yaml.safe_dump(asdict(info), sort_keys=False, allow_unicode=True))
+    """Write a model folder, or another model into it.
+
+    All files are written before the first of an earlier model is replaced, and the manifest is what makes them a model:
+    it goes first and comes last, so that no moment shows files of two.
+
+    Raises:
+        RarrgError: The folder cannot be written to; an earlier model is as it was.
+    """
+    tensors = {name: value.detach().cpu().contiguous() for name, value in weights.items()}
     size = sum(value.numel() for value in weights.values())
-    write_text(folder / CARD, model_card(folder.resolve().name, info, size))
-    details = {"vision": info.vision, "text": info.text}
     adapted = sorted(path for path in (folder / ENCODERS).rglob("*") if path.is_file())
-    # The card is left out: its words may be changed.
-    files = [WEIGHTS, CONFIG, *(path.relative_to(folder).as_posix() for path in adapted)]
-    Manifest.of(folder, NAME, VERSION, files, details).save(folder)
+    with writing(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        with TemporaryDirectory(prefix=".model-", suffix=".tmp", dir=folder) as place:
+            made = Path(place)
+            # Not save_file, whose errors are no OSError.
+            (made / WEIGHTS).write_bytes(save(tensors))
+            write_text(made / CONFIG, yaml.safe_dump(asdict(info), sort_keys=False, allow_unicode=True))
+            write_text(made / CARD, model_card(folder.resolve().name, info, size))
+            # The card is left out: its words may be changed.
+            manifest = Manifest.of(made, NAME, VERSION, [WEIGHTS, CONFIG], {"vision": info.vision, "text": info.text})
+            manifest.sha256.update({path.relative_to(folder).as_posix(): sha256_of(path) for path in adapted})
+            manifest.save(made)
+            (folder / MANIFEST).unlink(missing_ok=True)
+            for name in (WEIGHTS, CONFIG, CARD, MANIFEST):
+                (made / name).replace(folder / name)
 
 
 def read_model(folder: Path) -> tuple[dict[str, Tensor], ModelInfo]:
@@ -89,13 +106,19 @@ def read_model(folder: Path) -> tuple[dict[str, Tensor], ModelInfo]:
         RarrgError: A file is missing or changed, or the folder is of another format version.
     """
     if not (folder / MANIFEST).is_file():
-        raise RarrgError(f"{folder}: holds no trained model (no {MANIFEST}); train one with python train.py")
+        raise RarrgError(
+            f"{folder}: holds no trained model, or one whose writing was cut short (no {MANIFEST}); train one with "
+            "python train.py"
+        )
     Manifest.load(folder, NAME, VERSION).verify(folder)
     try:
         info = ModelInfo(**yaml.safe_load((folder / CONFIG).read_text(encoding="utf-8")))
-    except (TypeError, yaml.YAMLError) as error:
+    except (TypeError, UnicodeDecodeError, yaml.YAMLError) as error:
         raise RarrgError(f"{folder / CONFIG}: is not a model's configuration ({first_line(error)})") from error
-    return load_file(folder / WEIGHTS), info
+    try:
+        return load_file(folder / WEIGHTS), info
+    except SafetensorError as error:
+        raise RarrgError(f"{folder / WEIGHTS}: is no safetensors file ({first_line(error)})") from error
 
 
 def keep_encoders(
@@ -118,7 +141,11 @@ def keep_encoders(
             continue
         source = Path(reference["spec"])
         spec = f"{ENCODERS}/{source.name}"
-        shutil.copytree(source, folder / spec, ignore=shutil.ignore_patterns("logs"), dirs_exist_ok=True)
+        for path in source.rglob("*"):
+            place = path.relative_to(source)
+            if path.is_file() and "logs" not in place.parts:
+                with atomic_write(folder / spec / place) as temporary:
+                    shutil.copy(path, temporary)
         kept.append({**reference, "spec": spec, "adapted_from": before})
     return kept
 

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 from torch import Tensor
-from torchvision.transforms import InterpolationMode
-from torchvision.transforms.v2 import functional as transforms
+from torch.nn import functional as F
 
 
 @dataclass(frozen=True)
@@ -40,16 +39,16 @@ class Preprocessing:
 
     def resized(self, image: np.ndarray) -> Tensor:
         """The image as a square: uint8 ``[height, width]`` to uint8 ``[1, size, size]``."""
-        # Resized as uint8, as the encoders' own processors do: float bicubic would overshoot 0 and 255.
-        pixels: Tensor = transforms.resize(
-            torch.tensor(image)[None],
-            [self.size, self.size],
-            interpolation=InterpolationMode(self.interpolation),
-            antialias=True,
-        )
-        return pixels
+        # Resized as uint8, as the encoders' own processors do: float bicubic would overshoot 0 and 255. torchvision's
+        # resize does no more than this, and its import takes as long as torch's.
+        return F.interpolate(
+            torch.tensor(image)[None, None],
+            size=(self.size, self.size),
+            mode=self.interpolation,
+            antialias=self.interpolation != "nearest",
+        )[0]
 
     def normalised(self, pixels: Tensor) -> Tensor:
-        """What the network takes: uint8 ``[1, size, size]`` to float32 ``[3, size, size]``."""
-        scaled = (pixels.float() / 255).expand(3, -1, -1)
-        return (scaled - torch.tensor(self.mean).view(3, 1, 1)) / torch.tensor(self.std).view(3, 1, 1)
+        """What the network takes: uint8 ``[..., 1, size, size]`` to float32 ``[..., 3, size, size]``."""
+        mean, std = (torch.tensor(values, device=pixels.device).view(3, 1, 1) for values in (self.mean, self.std))
+        return (pixels.float() / 255 - mean) / std

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import torch
@@ -29,7 +30,8 @@ def fingerprint_of(tensors: Iterable[Tensor], extra: Any) -> str:
     Returns:
         16 hex digits.
     """
-    digests = sorted(_digest(tensor) for tensor in tensors)
+    with ThreadPoolExecutor() as pool:  # hashing lets go of the interpreter
+        digests = sorted(pool.map(_digest, tensors))
     text = json.dumps([digests, extra], sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
+from safetensors.torch import save
 from sentence_transformers import SentenceTransformer
 from torch import Tensor
 from torch.nn import functional as F
@@ -158,7 +158,7 @@ def _read_shards(folder: Path, wanted: set[str]) -> dict[str, Tensor]:
                 if rows:
                     embeddings = file.get_tensor("embeddings")
                     known.update({phrases[row]: embeddings[row] for row in rows})
-        except (SafetensorError, KeyError, TypeError) as error:
+        except (SafetensorError, KeyError, TypeError, ValueError) as error:
             raise RarrgError(f"{path}: is damaged; delete it, and its phrases are embedded again") from error
     return known
 
@@ -167,7 +167,8 @@ def _write_shard(folder: Path, phrases: list[str], embeddings: Tensor) -> None:
     listed = json.dumps(phrases, ensure_ascii=False)
     name = hashlib.sha256(listed.encode()).hexdigest()[:16]
     with atomic_write(folder / f"{name}.safetensors") as temporary:
-        save_file({"embeddings": embeddings.contiguous()}, temporary, metadata={"phrases": listed})
+        # Not save_file, whose errors are no OSError.
+        temporary.write_bytes(save({"embeddings": embeddings.contiguous()}, metadata={"phrases": listed}))
 
 
 def _tokenizer(model: SentenceTransformer) -> list[Any]:

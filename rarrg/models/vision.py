@@ -15,14 +15,7 @@ from torch.nn import functional as F
 
 from rarrg.config import EncoderConfig
 from rarrg.errors import RarrgError
-from rarrg.models.backbones import (
-    Backbone,
-    is_timm_folder,
-    load_packaged,
-    load_timm,
-    load_timm_folder,
-    load_transformers,
-)
+from rarrg.models.backbones import Backbone, is_timm_folder
 from rarrg.models.preprocessing import Preprocessing
 from rarrg.models.reference import fingerprint_of
 
@@ -91,23 +84,31 @@ class FusedEncoder(nn.Module):
 
     Args:
         encoders: The encoders, in the order of their channels.
+        pool: Side of the grid that the joined map is averaged to; None keeps it.
 
     Attributes:
+        preprocessing: Of each encoder.
         channels_of: Channels of each encoder.
         channels: Their sum.
         grid: Height and width of the map.
-        fingerprint: 16 hex digits over those of the encoders.
+        fingerprint: 16 hex digits over those of the encoders, and over ``pool``.
+
+    Raises:
+        RarrgError: ``pool`` is finer than the encoders' grid.
     """
 
-    def __init__(self, encoders: Sequence[VisionEncoder]) -> None:
+    def __init__(self, encoders: Sequence[VisionEncoder], pool: int | None = None) -> None:
         super().__init__()
         self.encoders = nn.ModuleList(encoders)
         self.channels_of = [encoder.channels for encoder in encoders]
         self.channels = sum(self.channels_of)
-        self.grid = max((encoder.grid for encoder in encoders), key=lambda grid: grid[0] * grid[1])
-        joined = " ".join(encoder.fingerprint for encoder in encoders)
+        self._finest = max((encoder.grid for encoder in encoders), key=lambda grid: grid[0] * grid[1])
+        if pool is not None and pool > min(self._finest):
+            raise RarrgError(f"retriever.pool: must be at most {min(self._finest)}, the encoders' grid, got {pool}")
+        self.grid = self._finest if pool is None else (pool, pool)
+        joined = " ".join([encoder.fingerprint for encoder in encoders] + ([] if pool is None else [f"pool {pool}"]))
         self.fingerprint = hashlib.sha256(joined.encode()).hexdigest()[:16]
-        self._preprocessing = tuple(encoder.preprocessing for encoder in encoders)
+        self.preprocessing = tuple(encoder.preprocessing for encoder in encoders)
         self._references = [
             {
                 "spec": encoder.spec,
@@ -128,24 +129,41 @@ class FusedEncoder(nn.Module):
         Returns:
             One float32 ``[3, size, size]`` per encoder, each of its own size and normalisation.
         """
-        return tuple(preprocessing(image) for preprocessing in self._preprocessing)
+        return tuple(preprocessing(image) for preprocessing in self.preprocessing)
+
+    def resize(self, image: np.ndarray) -> tuple[Tensor, ...]:
+        """The part of preprocessing that is worth keeping: a grey image at each encoder's size.
+
+        Args:
+            image: uint8 ``[height, width]``.
+
+        Returns:
+            One uint8 ``[1, size, size]`` per encoder.
+        """
+        return tuple(preprocessing.resized(image) for preprocessing in self.preprocessing)
 
     def forward(self, pixels: Sequence[Tensor]) -> Tensor:
         """Fused feature map.
 
         Args:
-            pixels: One batch ``[batch, 3, size, size]`` per encoder.
+            pixels: One batch per encoder, preprocessed ``[batch, 3, size, size]``, or resized alone, uint8
+                ``[batch, 1, size, size]``.
 
         Returns:
             ``[batch, channels, height, width]``, float32, without a graph.
         """
-        maps = [encoder(batch).float() for encoder, batch in zip(self.encoders, pixels, strict=True)]
-        return torch.cat([self._to_grid(features) for features in maps], dim=1)
+        normalised = [
+            preprocessing.normalised(batch) if batch.dtype == torch.uint8 else batch
+            for preprocessing, batch in zip(self.preprocessing, pixels, strict=True)
+        ]
+        maps = [encoder(batch).float() for encoder, batch in zip(self.encoders, normalised, strict=True)]
+        joined = torch.cat([self._to_grid(features) for features in maps], dim=1)
+        return joined if self.grid == self._finest else F.adaptive_avg_pool2d(joined, self.grid)
 
     def _to_grid(self, features: Tensor) -> Tensor:
-        if features.shape[-2:] == self.grid:
+        if features.shape[-2:] == self._finest:
             return features
-        return F.interpolate(features, size=self.grid, mode="bilinear", align_corners=True)
+        return F.interpolate(features, size=self._finest, mode="bilinear", align_corners=True)
 
     def references(self) -> list[dict[str, Any]]:
         """Spec, size, revision and fingerprint of each encoder: enough to load it again and check it."""
@@ -173,12 +191,15 @@ def load_backbone(
         raise RarrgError(f"{spec}: only a hub model (hf:ORG/NAME) has a revision; leave it out")
     kind, _, name = spec.partition(":")
     folder = Path(spec).expanduser()
-    if kind == "timm":
-        return load_timm(spec, name, size, stages)
-    if kind == "packaged":
-        return load_packaged(spec, name, size, stages)
-    if is_timm_folder(folder):
-        return load_timm_folder(spec, folder, size, stages)
+    # timm and transformers take longer to import than torch: only the one that the network is of is imported.
+    if kind in ("timm", "packaged") or is_timm_folder(folder):
+        from rarrg.models import timm_networks
+
+        if kind == "timm":
+            return timm_networks.load_timm(spec, name, size, stages)
+        if kind == "packaged":
+            return timm_networks.load_packaged(spec, name, size, stages)
+        return timm_networks.load_timm_folder(spec, folder, size, stages)
     if kind != "hf" and not folder.is_dir():
         raise RarrgError(
             f"{spec}: is neither a folder nor one of hf:ORG/NAME, timm:NAME, packaged:efficientnet-lite0, "
@@ -186,6 +207,9 @@ def load_backbone(
         )
     if stages is not None:
         raise RarrgError(f"{spec}: only timm and packaged networks have stages; leave vision.encoders[].stages out")
+
+    from rarrg.models.transformers_networks import load_transformers
+
     if kind == "hf":
         return load_transformers(spec, name, size, revision)
     return load_transformers(spec, str(folder), size, None)
@@ -198,10 +222,15 @@ def load_encoder(
     return VisionEncoder(spec, load_backbone(spec, size, revision, stages))
 
 
-def load_fused(encoders: Sequence[EncoderConfig]) -> FusedEncoder:
+def load_fused(encoders: Sequence[EncoderConfig], pool: int | None = None) -> FusedEncoder:
     """Load and fuse the encoders of a configuration, in their order.
 
+    Args:
+        encoders: The encoders.
+        pool: Side of the grid that their joined map is averaged to; None keeps it.
+
     Raises:
-        RarrgError: As ``load_encoder``.
+        RarrgError: As ``load_encoder``, or ``pool`` is finer than the encoders' grid.
     """
-    return FusedEncoder([load_encoder(config.spec, config.size, config.revision, config.stages) for config in encoders])
+    loaded = [load_encoder(config.spec, config.size, config.revision, config.stages) for config in encoders]
+    return FusedEncoder(loaded, pool)

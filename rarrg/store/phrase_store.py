@@ -3,25 +3,32 @@
 from __future__ import annotations
 
 import hashlib
+import logging
 import os
+import secrets
 import shutil
+from collections import Counter
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
+from glob import escape
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
 
-from rarrg.artifacts import MANIFEST, Manifest, read_jsonl, write_jsonl
+from rarrg.artifacts import MANIFEST, Manifest, write_jsonl, writing
 from rarrg.errors import RarrgError
-from rarrg.store.vector_index import VectorIndex, unit
+from rarrg.store.json_lines import JsonLines
+from rarrg.store.vector_index import VectorIndex, check_shape, unit
 
 NAME = "phrase-store"
 VERSION = 1
 INDEX = "index.faiss"
 PHRASES = "phrases.jsonl"
 EXAMPLES = 5
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -59,15 +66,16 @@ class PhraseStore:
     :meth:`load`.
 
     Attributes:
-        phrases: The phrases; an id of :meth:`search` is a place in this list.
+        phrases: The phrases; an id of :meth:`search` is a place in them. Those of a loaded store are parsed one by one
+            as they are asked for.
         encoder: Reference of the text encoder: ``encoder``, ``revision``, ``dim``, ``fingerprint``.
-        factory: FAISS factory string of the index.
+        factory: FAISS factory string of the index, with its parameters.
         credentialed: The phrases are of data that must stay on this machine.
     """
 
     def __init__(
         self,
-        phrases: list[StoredPhrase],
+        phrases: Sequence[StoredPhrase],
         index: VectorIndex,
         encoder: dict[str, Any],
         factory: str,
@@ -111,7 +119,8 @@ class PhraseStore:
             phrases: The phrases, each text once.
             embeddings: Their text embeddings ``[phrases, dim]``, without noise; brought to unit length here.
             encoder: Reference of the text encoder, as its ``reference()`` gives.
-            index: FAISS factory string; ``Flat`` is exact. An IVF index will look into 8 of its cells.
+            index: FAISS factory string and, after a semicolon, parameters, as ``IVF1024,Flat; nprobe=16``; ``Flat`` is
+                exact. See :func:`~rarrg.store.faiss_index.empty_index`.
             credentialed: The phrases are of data that must stay on this machine; false lets a language model elsewhere
                 have them.
 
@@ -122,13 +131,31 @@ class PhraseStore:
         """
         if not phrases:
             raise RarrgError("phrase store: there are no phrases to build it from")
-        seen: set[str] = set()
-        for phrase in phrases:
-            if phrase.text in seen:
-                raise RarrgError(f"phrase store: {phrase.text!r} is given twice; merge its counts first")
-            seen.add(phrase.text)
-        vectors = unit(embeddings, encoder["dim"], [phrase.text for phrase in phrases])
-        return cls(list(phrases), VectorIndex.build(vectors, index), encoder, index, credentialed)
+        names = [phrase.text for phrase in phrases]
+        if len(set(names)) < len(names):
+            twice = Counter(names).most_common(1)[0][0]
+            raise RarrgError(f"phrase store: {twice!r} is given twice; merge its counts first")
+        check_shape(embeddings, encoder["dim"], names)
+        return cls(list(phrases), VectorIndex.build(embeddings, index, names), encoder, index, credentialed)
+
+    def with_index(self, index: str) -> PhraseStore:
+        """The same phrases in another kind of index.
+
+        Args:
+            index: As for :meth:`build`.
+
+        Raises:
+            RarrgError: The present index keeps only roundings of the embeddings, or FAISS refuses the new one.
+        """
+        return self.build(self.phrases, self.vectors(), self.encoder, index, self.credentialed)
+
+    def vectors(self) -> np.ndarray:
+        """Unit embeddings of the phrases, float32 ``[phrases, dim]``.
+
+        Raises:
+            RarrgError: The index keeps only roundings of them.
+        """
+        return self._index.vectors()
 
     def add(self, phrases: Sequence[StoredPhrase], embeddings: np.ndarray) -> None:
         """Add phrases; neither the retriever nor the index needs training for it.
@@ -183,7 +210,8 @@ class PhraseStore:
         """Write the store as a folder, which appears whole or not at all; an earlier store there is replaced.
 
         Raises:
-            RarrgError: The path is a file, or a folder that holds something else.
+            RarrgError: The path is a file, or a folder that holds something else; or it cannot be written to, which
+                leaves the earlier store as it was.
         """
         folder = Path(folder).resolve()
         if folder.is_file():
@@ -192,26 +220,33 @@ class PhraseStore:
             strange = sorted({path.name for path in folder.iterdir()} - {INDEX, PHRASES, MANIFEST})
             if strange:
                 raise RarrgError(f"{folder}: holds {strange[0]}, no part of a phrase store; name another folder")
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        temporary = folder.with_name(f".{folder.name}.{os.getpid()}.tmp")
-        former = folder.with_name(f".{folder.name}.{os.getpid()}.old")
-        shutil.rmtree(temporary, ignore_errors=True)
-        temporary.mkdir()
-        try:
-            manifest = self._write(temporary)
-            if folder.exists():
-                folder.rename(former)  # a folder cannot replace one that is not empty
-            temporary.rename(folder)
-        finally:
-            shutil.rmtree(temporary, ignore_errors=True)
-            if former.exists() and not folder.exists():
-                former.rename(folder)
-            shutil.rmtree(former, ignore_errors=True)
+        # Processes on several machines that share the folder may have the same number.
+        unique = f"{os.getpid()}-{secrets.token_hex(4)}"
+        temporary = folder.with_name(f".{folder.name}.{unique}.tmp")
+        former = folder.with_name(f".{folder.name}.{unique}.old")
+        with writing(folder):
+            folder.parent.mkdir(parents=True, exist_ok=True)
+            temporary.mkdir()
+            try:
+                manifest = self._write(temporary)
+                if folder.exists():
+                    folder.rename(former)  # a folder cannot replace one that is not empty
+                temporary.rename(folder)
+            finally:
+                shutil.rmtree(temporary, ignore_errors=True)
+                if former.exists() and not folder.exists():
+                    former.rename(folder)
+        for replaced in _set_aside(folder):
+            shutil.rmtree(replaced, ignore_errors=True)
         self._sha256 = manifest.sha256
 
     @classmethod
     def load(cls, folder: str | Path, encoder: dict[str, Any] | None = None) -> PhraseStore:
-        """Read a store and check that it is whole and fits.
+        """Open a store and check that it is whole and fits.
+
+        Both files are read through once for their checksums; then the index is mapped, so that its vectors are shared
+        with other processes and leave memory when it is short. So its file must not be written to while the store is
+        in use; :meth:`save` replaces files and never writes into them.
 
         Args:
             folder: The store's folder.
@@ -222,6 +257,9 @@ class PhraseStore:
                 disagree; or the store was built with another text encoder.
         """
         folder = Path(folder)
+        if not folder.exists() and (former := _set_aside(folder.resolve())):
+            log.warning("%s: its replacement is under way or was cut short; read from %s", folder, former[-1])
+            folder = former[-1]
         manifest = Manifest.load(folder, NAME, VERSION)
         if set(manifest.sha256) != {INDEX, PHRASES}:
             raise RarrgError(f"{folder / MANIFEST}: must list {INDEX} and {PHRASES}, lists {sorted(manifest.sha256)}")
@@ -236,7 +274,7 @@ class PhraseStore:
                 f"{_described(encoder)}; take that encoder or build the store again"
             )
         index = VectorIndex.read(folder / INDEX)
-        phrases = _read_phrases(folder / PHRASES)
+        phrases = JsonLines(folder / PHRASES, _phrase)
         counts = {INDEX: len(index), PHRASES: len(phrases), MANIFEST: details["count"]}
         if len(set(counts.values())) > 1:
             raise RarrgError(f"{folder}: numbers of phrases disagree ({_listed(counts)}); build the store again")
@@ -249,7 +287,7 @@ class PhraseStore:
 
     def _write(self, folder: Path) -> Manifest:
         self._index.write(folder / INDEX)
-        write_jsonl(folder / PHRASES, (asdict(phrase) for phrase in self.phrases))
+        write_jsonl(folder / PHRASES, (vars(phrase) for phrase in self.phrases))
         details = {
             "encoder": self.encoder,
             "dim": self.dim,
@@ -262,11 +300,13 @@ class PhraseStore:
         return manifest
 
 
-def _read_phrases(path: Path) -> list[StoredPhrase]:
-    try:
-        return [StoredPhrase(row["text"], row["count"], tuple(row["studies"])) for row in read_jsonl(path)]
-    except KeyError as error:
-        raise RarrgError(f"{path}: a phrase lacks {error}; build the store again") from error
+def _set_aside(folder: Path) -> list[Path]:
+    """Earlier stores of a folder that make way for a new one, or did where a save was killed; the latest last."""
+    return sorted(folder.parent.glob(f".{escape(folder.name)}.*.old"), key=lambda path: path.stat().st_mtime)
+
+
+def _phrase(row: dict[str, Any]) -> StoredPhrase:
+    return StoredPhrase(row["text"], row["count"], tuple(row["studies"]))
 
 
 def _described(encoder: dict[str, Any]) -> str:

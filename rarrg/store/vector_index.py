@@ -3,39 +3,32 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import numpy as np
 from tqdm import tqdm
 
 from rarrg.errors import RarrgError
+from rarrg.store.faiss_index import (
+    empty_index,
+    fill,
+    import_faiss,
+    in_memory,
+    keeps_vectors,
+    map_index,
+    reason,
+    set_parameters,
+)
 
 logger = logging.getLogger(__name__)
 
-PROBES = 8  # cells an IVF index looks into; with FAISS' own 1, neighbours across a cell's border are missed
 ROUNDING = 1e-6  # more than FAISS' float32 similarities of one vector differ by place and batch size
 GPU_MAX_K = 2048
-CHUNK = 1 << 14
-
-
-def import_faiss() -> ModuleType:
-    """Import FAISS, which comes with an extra of the package.
-
-    Raises:
-        RarrgError: Neither extra is installed, or what is installed does not load.
-    """
-    try:
-        import faiss
-    except ImportError as error:
-        install = "install exactly one of the extras cpu or gpu (`pip install -e '.[cpu]'`)"
-        if isinstance(error, ModuleNotFoundError) and error.name == "faiss":
-            raise RarrgError(f"FAISS is not installed: {install}") from error
-        reason = " ".join(str(error).split())
-        raise RarrgError(f"FAISS is installed but does not load ({reason}): {install}") from error
-    return faiss
+CHUNK = 1 << 12
+TRAINING = 1 << 14  # vectors that an index is trained on at most, unless that were fewer than the next for each cell
+PER_CELL = 64
 
 
 def unit(embeddings: np.ndarray, dim: int, names: Sequence[str] | None = None) -> np.ndarray:
@@ -52,18 +45,27 @@ def unit(embeddings: np.ndarray, dim: int, names: Sequence[str] | None = None) -
     Raises:
         RarrgError: Another shape, or an embedding of length 0 or not finite.
     """
+    check_shape(embeddings, dim, names)
     vectors = np.ascontiguousarray(embeddings, dtype=np.float32)
-    noun = "queries" if names is None else "embeddings"
-    if vectors.ndim != 2 or vectors.shape[1] != dim:
-        raise RarrgError(f"phrase store: {noun} must be [n, {dim}], got {list(vectors.shape)}")
-    if names is not None and len(names) != len(vectors):
-        raise RarrgError(f"phrase store: {len(names)} phrases, but {len(vectors)} embeddings")
     lengths = np.sqrt(np.einsum("nd,nd->n", vectors, vectors, dtype=np.float64))
     bad = np.flatnonzero(~np.isfinite(lengths) | (lengths == 0))
     if len(bad):
         name = f"query {bad[0]}" if names is None else f"the embedding of {names[bad[0]]!r}"
         raise RarrgError(f"phrase store: {name} is zero or not finite")
     return np.divide(vectors, lengths[:, None], out=np.empty_like(vectors), casting="same_kind")
+
+
+def check_shape(embeddings: np.ndarray, dim: int, names: Sequence[str] | None = None) -> None:
+    """Check that embeddings are ``[n, dim]``, one for each name.
+
+    Raises:
+        RarrgError: They are not.
+    """
+    noun = "queries" if names is None else "embeddings"
+    if embeddings.ndim != 2 or embeddings.shape[1] != dim:
+        raise RarrgError(f"phrase store: {noun} must be [n, {dim}], got {list(embeddings.shape)}")
+    if names is not None and len(names) != len(embeddings):
+        raise RarrgError(f"phrase store: {len(names)} phrases, but {len(embeddings)} embeddings")
 
 
 class VectorIndex:
@@ -76,6 +78,7 @@ class VectorIndex:
     def __init__(self, index: Any) -> None:
         self._index = index
         self._searcher: Any = None
+        self._mapped = False
 
     def __len__(self) -> int:
         return int(self._index.ntotal)
@@ -86,57 +89,89 @@ class VectorIndex:
         return int(self._index.d)
 
     @classmethod
-    def build(cls, vectors: np.ndarray, factory: str) -> VectorIndex:
-        """Index unit vectors ``[n, dim]``, training the index on them where its type needs it.
+    def build(cls, embeddings: np.ndarray, kind: str, names: Sequence[str] | None = None) -> VectorIndex:
+        """Index embeddings ``[n, dim]``, training the index on a sample of them where its type needs it.
+
+        A chunk at a time, so that beside the index little is in memory; the embeddings may be a file's.
 
         Args:
-            vectors: As :func:`unit` gives them.
-            factory: FAISS factory string; ``Flat`` is exact. An IVF index will look into 8 of its cells.
+            embeddings: Of any length but 0; brought to unit length here.
+            kind: See :func:`~rarrg.store.faiss_index.empty_index`; ``Flat`` is exact.
+            names: What each of them is called in a message.
 
         Raises:
-            RarrgError: A factory string that FAISS refuses, or too few vectors to train on.
+            RarrgError: A kind that FAISS refuses, too few vectors to train on, or an embedding of length 0 or not
+                finite.
         """
-        faiss = import_faiss()
-        try:
-            index = faiss.index_factory(vectors.shape[1], factory, faiss.METRIC_INNER_PRODUCT)
-        except RuntimeError as error:
-            raise RarrgError(f"store.index: FAISS refuses {factory!r} ({_tail(error)})") from error
+        count, dim = embeddings.shape
+        index = empty_index(dim, kind)
         if not index.is_trained:
+            places = _sample(count, _training_size(index))
             try:
-                index.train(vectors)
+                index.train(
+                    unit(embeddings[places], dim, None if names is None else [names[place] for place in places])
+                )
             except RuntimeError as error:
                 raise RarrgError(
-                    f"store.index: {factory!r} cannot be trained on {len(vectors)} phrases; take Flat or a smaller "
-                    f"index ({_tail(error)})"
+                    f"store.index: {kind!r} cannot be trained on {count} phrases; take Flat or a smaller "
+                    f"index ({reason(error)})"
                 ) from error
-        cells = faiss.try_extract_index_ivf(index)
-        if cells is not None:
-            cells.nprobe = min(PROBES, cells.nlist)
-        built = cls(index)
-        built.add(vectors)
-        return built
+        parts = [slice(start, start + CHUNK) for start in range(0, count, CHUNK)]
+
+        def chunks() -> Iterator[np.ndarray]:
+            for part in tqdm(parts, desc="Index phrases", disable=len(parts) <= 4):
+                yield unit(embeddings[part], dim, None if names is None else names[part])
+
+        fill(index, chunks)
+        return cls(index)
 
     @classmethod
     def read(cls, path: Path) -> VectorIndex:
-        """Read an index file.
+        """Map an index file, which must not be written to while the index is in use; it may be replaced or removed.
 
         Raises:
             RarrgError: The file is no FAISS index.
         """
-        try:
-            return cls(import_faiss().read_index(str(path)))
-        except RuntimeError as error:
-            raise RarrgError(f"{path}: is no FAISS index ({_tail(error)})") from error
+        index = cls(map_index(path))
+        index._mapped = True
+        return index
 
     def write(self, path: Path) -> None:
-        """Write the index file; the same vectors give the same bytes."""
-        import_faiss().write_index(self._index, str(path))
+        """Write the index file, with its search parameters; the same vectors give the same bytes (not of a graph)."""
+        faiss = import_faiss()
+        # Not by FAISS itself, which says nothing where the last kilobytes find the disk full.
+        with path.open("wb") as file:
+            faiss.write_index(self._index, faiss.PyCallbackIOWriter(file.write))
 
     def add(self, vectors: np.ndarray) -> None:
-        """Append unit vectors ``[n, dim]``, without training."""
-        for start in tqdm(range(0, len(vectors), CHUNK), desc="Index phrases", disable=len(vectors) <= CHUNK):
-            self._index.add(vectors[start : start + CHUNK])
+        """Append unit vectors ``[n, dim]``, without training. A mapped index is copied into memory first."""
+        if self._mapped:
+            self._index, self._mapped = in_memory(self._index), False
+        self._index.add(vectors)
         self._searcher = None
+
+    def set_parameters(self, parameters: str) -> None:
+        """Search in another way from now on, as ``nprobe=16`` or ``efSearch=64``.
+
+        Raises:
+            RarrgError: The index has no such parameter.
+        """
+        set_parameters(self._index, parameters)
+        self._searcher = None
+
+    def vectors(self) -> np.ndarray:
+        """The unit vectors, float32 ``[n, dim]``.
+
+        Raises:
+            RarrgError: The index keeps only roundings of them.
+        """
+        if not keeps_vectors(self._index):
+            raise RarrgError(
+                "phrase store: its index keeps only roundings of the embeddings; build the store with Flat, "
+                "an IVF...,Flat or an HNSW index"
+            )
+        found: np.ndarray = self._index.reconstruct_n(0, len(self))
+        return found
 
     def search(self, vectors: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
         """Find the ``k`` vectors nearest to each query; best first, of equal ones the lowest number first.
@@ -162,11 +197,11 @@ class VectorIndex:
         while len(pending):
             figures, found = self._fetch(vectors[pending], fetch, k)
             settled = (figures[:, k - 1] - figures[:, -1] > ROUNDING) | (fetch == len(self))
-            for row in np.flatnonzero(settled):
-                place = pending[row]
-                exact = self._exact(vectors[place], figures[row], found[row])
-                order = np.lexsort((found[row], -exact))[:k]
-                similarities[place], ids[place] = exact[order].clip(-1, 1), found[row][order]
+            places, found = pending[settled], found[settled]
+            exact = self._exact(vectors[places], figures[settled], found)
+            order = np.lexsort((found, -exact))[:, :k]
+            similarities[places] = np.take_along_axis(exact, order, axis=1).clip(-1, 1)
+            ids[places] = np.take_along_axis(found, order, axis=1)
             pending = pending[~settled]
             fetch = min(2 * fetch, len(self))
         return similarities, ids
@@ -197,10 +232,24 @@ class VectorIndex:
         finally:
             cells.nprobe = probes
 
-    def _exact(self, query: np.ndarray, figures: np.ndarray, ids: np.ndarray) -> np.ndarray:
-        if not isinstance(self._index, import_faiss().IndexFlat):
-            return figures.astype(np.float64)
-        return np.multiply(self._index.reconstruct_batch(ids), query, dtype=np.float64).sum(axis=1)
+    def _exact(self, queries: np.ndarray, figures: np.ndarray, ids: np.ndarray) -> np.ndarray:
+        exact = figures.astype(np.float64)
+        if isinstance(self._index, import_faiss().IndexFlat):
+            for row, query in enumerate(queries):  # one by one: all vectors at once could be larger than the index
+                exact[row] = np.multiply(self._index.reconstruct_batch(ids[row]), query, dtype=np.float64).sum(axis=1)
+        return exact
+
+
+def _training_size(index: Any) -> int:
+    cells = import_faiss().try_extract_index_ivf(index)
+    return TRAINING if cells is None else max(TRAINING, PER_CELL * int(cells.nlist))
+
+
+def _sample(count: int, size: int) -> np.ndarray:
+    """Places of at most so many of ``count`` vectors, in order; the same ones each time."""
+    if count <= size:
+        return np.arange(count)
+    return np.sort(np.random.default_rng(0).choice(count, size, replace=False))
 
 
 def _on_gpus(index: Any) -> Any:
@@ -211,10 +260,5 @@ def _on_gpus(index: Any) -> Any:
     try:
         return faiss.index_cpu_to_all_gpus(index)
     except RuntimeError as error:
-        logger.warning("phrase store: searching on the CPU, as FAISS cannot copy the index to GPU (%s)", _tail(error))
+        logger.warning("phrase store: searching on the CPU, as FAISS cannot copy the index to GPU (%s)", reason(error))
         return index
-
-
-def _tail(error: RuntimeError) -> str:
-    """The part of a FAISS message after the C++ signature and place, on one line."""
-    return " ".join(str(error).rsplit(".cpp:", 1)[-1].split(": ", 1)[-1].split())

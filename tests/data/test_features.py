@@ -9,7 +9,7 @@ from PIL import Image
 
 from rarrg.config import EncoderConfig
 from rarrg.data import features
-from rarrg.data.features import FeatureCache
+from rarrg.data.features import FeatureCache, compress, expand
 from rarrg.data.images import read_image
 from rarrg.errors import RarrgError
 from rarrg.models.vision import FusedEncoder, load_fused
@@ -100,3 +100,58 @@ def test_features_follow_the_content_of_an_image(encoder: FusedEncoder, views: l
         cache.read(views[0].path)
     cache.build(views[:1], CPU)
     assert not torch.equal(cache.read(views[0].path), first)
+
+
+def test_a_byte_keeps_a_channel_to_half_its_step(encoder: FusedEncoder, views: list[View], tmp_path: Path) -> None:
+    whole, small = FeatureCache(tmp_path / "cache", encoder), FeatureCache(tmp_path / "cache", encoder, "int8")
+    for cache in (whole, small):
+        cache.build(views, CPU, batch_size=3)
+    assert small.folder.name == f"{whole.folder.name}-int8"
+    for view in views:
+        exact = encoder([pixels[None] for pixels in encoder.preprocess(read_image(view.path))])[0]
+        stored, scale = small.stored(view.path)
+        assert (stored.dtype, scale.dtype) == (torch.int8, torch.float32)
+        step = exact.abs().amax(dim=(1, 2)) / 127
+        torch.testing.assert_close(scale, step, rtol=1e-5, atol=0)
+        assert ((expand([stored, scale]) - exact).abs() <= 0.501 * step[:, None, None]).all()
+        assert not torch.equal(small.read(view.path), whole.read(view.path))
+        torch.testing.assert_close(small.read(view.path).float(), exact, atol=float(step.max()), rtol=1e-3)
+    # A build goes on in a cache of the same kind and reads it again.
+    again = FeatureCache(tmp_path / "cache", encoder, "int8")
+    assert torch.equal(again.read(views[2].path), small.read(views[2].path))
+
+
+def test_a_channel_of_nothing_but_zeros_stays_so() -> None:
+    features = torch.zeros(2, 3, 4, 4)
+    features[0, 1, 2, 2] = -3
+    stored, scale = compress(features)
+    assert torch.equal(expand([stored, scale]), features)
+    assert stored.min() == -127
+
+
+def test_a_batch_is_expanded_as_its_images_are() -> None:
+    features = torch.randn(3, 5, 4, 4)
+    assert torch.equal(expand(compress(features))[1], expand(compress(features[1])))
+    assert torch.equal(expand([features.half()]), features.half().float())
+
+
+def test_reading_copies_nothing(encoder: FusedEncoder, views: list[View], tmp_path: Path) -> None:
+    cache = FeatureCache(tmp_path / "cache", encoder)
+    cache.build(views, CPU)
+    (first,), (again,) = cache.stored(views[3].path), cache.stored(views[3].path)
+    assert first.data_ptr() == again.data_ptr()
+    assert first.untyped_storage().nbytes() >= len(views) * first.nbytes  # a row of the file
+
+
+def test_pooled_features_stand_apart_and_are_averages(
+    encoder: FusedEncoder, tiny_vision: Path, views: list[View], tmp_path: Path
+) -> None:
+    pooling = load_fused([EncoderConfig(str(tiny_vision))], pool=2)
+    for each in (encoder, pooling):
+        FeatureCache(tmp_path / "cache", each).build(views, CPU)
+    whole = FeatureCache(tmp_path / "cache", encoder).read(views[0].path).float()
+    pooled = FeatureCache(tmp_path / "cache", pooling).read(views[0].path).float()
+    assert pooled.shape == (16, 2, 2)
+    torch.testing.assert_close(pooled[:, 0, 1], whole[:, :2, 2:].mean(dim=(1, 2)), atol=2e-3, rtol=1e-3)
+    with pytest.raises(RarrgError, match=r"retriever\.pool: must be at most 4, the encoders' grid, got 5"):
+        load_fused([EncoderConfig(str(tiny_vision))], pool=5)

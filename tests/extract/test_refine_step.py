@@ -14,7 +14,7 @@ from rarrg.extract import refine_step
 from rarrg.extract.folder import DISAGREEMENTS, GRAPH_STEP, REMOVED, REPLIES, write_failures
 from rarrg.extract.key_phrases import KEY_PHRASES, read_key_phrases
 from rarrg.extract.prompt import key_phrase_prompt
-from rarrg.extract.refine_step import ask_for_phrases, read_structure, without_structure, write_key_phrases
+from rarrg.extract.refine_step import ask_for_phrases, asking, read_structure, without_structure, write_key_phrases
 from rarrg.extract.reports import ReportText
 from rarrg.extract.stage import Failure
 from rarrg.llm.chat import Completion, LLMError, Request, Sampling
@@ -61,7 +61,7 @@ def run(folder: Path, backend: Backend, phrases: Path | None = None):
     items, rules = read_structure(reports, phrases, ASKED_WITH), phrases is None
     prompt, sampling = key_phrase_prompt(), Sampling()
     failures = [] if phrases is None else without_structure(reports(), phrases)
-    failures += ask_for_phrases(items, rules, folder, backend, prompt, sampling, 2, None)
+    failures += ask_for_phrases(items, folder, asking(backend, rules, prompt, sampling, 2, None))
     quality, empty = write_key_phrases(items, rules, folder, ASKED_WITH, label_findings, False)
     return failures, quality, empty
 

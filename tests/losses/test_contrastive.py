@@ -71,6 +71,24 @@ def test_a_batch_of_900_pairs_agrees_with_matrices_of_log_probabilities(targets)
     assert loss.item() == pytest.approx(math.log(900), abs=0.1)  # near uniform, as the paper has no temperature
 
 
+def as_written(text, semantic, temperature, target_temperature, targets):
+    """Eq. 4 to 6 in matrices, nothing rearranged."""
+    z = text @ semantic.T / temperature
+    likeness = (text @ text.T + semantic @ semantic.T) / 2 if targets == "both" else (text @ text.T).detach()
+    q = (likeness / target_temperature).softmax(1)
+    return -((q * z.log_softmax(1)).sum() + (q * z.log_softmax(0)).sum()) / (2 * len(text))
+
+
+@pytest.mark.parametrize("targets", ["both", "text"])
+@pytest.mark.parametrize(("temperature", "target_temperature"), [(1.0, 1.0), (0.07, 0.07), (0.5, 0.1)])
+def test_value_and_gradients_are_those_of_the_formula_as_written(temperature, target_temperature, targets):
+    inputs = [tensor.requires_grad_() for tensor in draw(200, dim=32)]
+    losses = [loss(*inputs, temperature, target_temperature, targets) for loss in (as_written, soft_contrastive_loss)]
+    torch.testing.assert_close(losses[1], losses[0], rtol=1e-6, atol=0)
+    for expected, found in zip(*(torch.autograd.grad(loss, inputs) for loss in losses), strict=True):
+        assert (found - expected).norm() <= 1e-6 * expected.norm()
+
+
 def test_columns_of_the_targets_are_not_normalised_again():
     text, semantic = draw(7, seed=3)
     text[1:4], semantic[1:4] = text[0], semantic[0]  # a common phrase: its columns of q sum to more than 1

@@ -29,8 +29,9 @@ from transformers import (
 
 from rarrg.config import EncoderConfig
 from rarrg.errors import RarrgError
-from rarrg.models import backbones, packaged
-from rarrg.models.backbones import load_timm, save_timm
+from rarrg.models import packaged
+from rarrg.models import transformers_networks as networks
+from rarrg.models.timm_networks import load_timm, save_timm
 from rarrg.models.vision import FusedEncoder, Preprocessing, VisionEncoder, load_encoder, load_fused
 
 
@@ -348,7 +349,7 @@ def test_hub_failures_name_the_model_and_the_way_out(monkeypatch):
     def fail(*_, **__):
         raise OSError("We couldn't connect to the hub.\nMore lines.")
 
-    monkeypatch.setattr(backbones.AutoConfig, "from_pretrained", fail)
+    monkeypatch.setattr(networks.AutoConfig, "from_pretrained", fail)
     with pytest.raises(RarrgError, match=r"hf:org/name: cannot be had .*connect to the hub\).*HF_HUB_OFFLINE.*folder"):
         load_encoder("hf:org/name")
     monkeypatch.setattr(timm, "create_model", fail)
@@ -371,14 +372,14 @@ def asked(dinov2: Path, monkeypatch) -> list[tuple[str, str | None]]:
 
         return patched
 
-    for owner in (backbones.AutoConfig, backbones.Dinov2Model, backbones.AutoImageProcessor):
+    for owner in (networks.AutoConfig, networks.Dinov2Model, networks.AutoImageProcessor):
         monkeypatch.setattr(owner, "from_pretrained", from_folder(owner.from_pretrained))
     return asked
 
 
 def test_a_hub_models_commit_is_its_revision(dinov2: Path, asked, monkeypatch):
     BitImageProcessor(image_mean=[0.1] * 3).save_pretrained(dinov2)
-    monkeypatch.setattr(backbones, "hf_hub_download", lambda name, file, revision: asked.append((name, revision)))
+    monkeypatch.setattr(networks, "hf_hub_download", lambda name, file, revision: asked.append((name, revision)))
     try:
         encoder = load_encoder("hf:org/name", revision="v1")
     finally:
@@ -406,8 +407,8 @@ def test_statistics_are_guessed_only_where_the_hub_has_said_there_is_no_processo
     def unreachable(*_, **__):
         raise LocalEntryNotFoundError("cannot connect\nsecond line")
 
-    monkeypatch.setattr(backbones, "try_to_load_from_cache", partial(try_to_load_from_cache, cache_dir=tmp_path))
-    monkeypatch.setattr(backbones, "hf_hub_download", unreachable)
+    monkeypatch.setattr(networks, "try_to_load_from_cache", partial(try_to_load_from_cache, cache_dir=tmp_path))
+    monkeypatch.setattr(networks, "hf_hub_download", unreachable)
     with pytest.raises(RarrgError, match=r"hf:org/name: cannot be had .*cannot connect\)") as caught:
         load_encoder("hf:org/name")
     assert "\n" not in str(caught.value)
@@ -416,12 +417,12 @@ def test_statistics_are_guessed_only_where_the_hub_has_said_there_is_no_processo
         Thread(target=server.serve_forever, daemon=True).start()
         endpoint = f"http://127.0.0.1:{server.server_port}"
         download = partial(hf_hub_download, endpoint=endpoint, cache_dir=tmp_path, token=False)
-        monkeypatch.setattr(backbones, "hf_hub_download", download)
+        monkeypatch.setattr(networks, "hf_hub_download", download)
         load_encoder("hf:org/name")
         server.shutdown()
     assert "has no image processor" in caplog.text
     caplog.clear()
-    monkeypatch.setattr(backbones, "hf_hub_download", unreachable)
+    monkeypatch.setattr(networks, "hf_hub_download", unreachable)
     load_encoder("hf:org/name")  # as the cache remembers
     assert "has no image processor" in caplog.text
 

@@ -57,7 +57,7 @@ def test_a_stored_phrase_finds_itself(store):
 
 def test_save_and_load_give_the_same_store(store, folder):
     again = PhraseStore.load(folder, ENCODER)
-    assert (again.phrases, again.dim, again.encoder, again.factory) == (store.phrases, DIM, ENCODER, "Flat")
+    assert (list(again.phrases), again.dim, again.encoder, again.factory) == (store.phrases, DIM, ENCODER, "Flat")
     for ours, theirs in zip(store.search(draw(9, 1), 5), again.search(draw(9, 1), 5), strict=True):
         assert np.array_equal(ours, theirs)
     assert sorted(path.name for path in folder.iterdir()) == [INDEX, MANIFEST, PHRASES]
@@ -113,7 +113,27 @@ def test_adding_appends_new_texts_and_merges_known_ones(index, tmp_path):
     assert store.search(vectors[[0, 3]])[1].tolist() == [[200], [201]]
     assert store.search(draw(200)[[1]])[1].tolist() == [[1]]  # a known text keeps its embedding
     store.save(tmp_path / "store")
-    assert PhraseStore.load(tmp_path / "store").phrases == store.phrases
+    assert list(PhraseStore.load(tmp_path / "store").phrases) == store.phrases
+
+
+def test_a_loaded_store_outlives_the_files_it_was_mapped_from(folder):
+    loaded = PhraseStore.load(folder)
+    PhraseStore.build(phrases_of(5), draw(5), ENCODER).save(folder)
+    assert loaded.search(draw(20))[1][:, 0].tolist() == list(range(20))
+    shutil.rmtree(folder)
+    assert loaded.search(draw(20))[1][:, 0].tolist() == list(range(20))
+    assert loaded.phrases[19].text == "small nodule 19"
+
+
+def test_another_kind_of_index_keeps_phrases_and_vectors(store, tmp_path):
+    other = store.with_index("IVF4,Flat; nprobe=2")
+    other.save(tmp_path / "other")
+    again = PhraseStore.load(tmp_path / "other", ENCODER)
+    assert list(again.phrases) == store.phrases
+    assert (again.factory, again.credentialed) == ("IVF4,Flat; nprobe=2", store.credentialed)
+    assert again.vectors() == pytest.approx(store.vectors(), abs=1e-6)
+    with pytest.raises(RarrgError, match="keeps only roundings of the embeddings"):
+        store.with_index("SQ8").vectors()
 
 
 def test_merging_keeps_the_first_five_examples(store):
@@ -260,8 +280,10 @@ def test_a_phrase_that_lacks_a_field(folder):
     del rows[3]["count"]
     (folder / PHRASES).write_text("".join(json.dumps(row) + "\n" for row in rows))
     edit_manifest(folder, sha256=lambda s: s | {PHRASES: sha256_of(folder / PHRASES)})
-    with pytest.raises(RarrgError, match=r"phrases.jsonl: a phrase lacks 'count'"):
-        PhraseStore.load(folder)
+    store = PhraseStore.load(folder)
+    with pytest.raises(RarrgError, match=r"phrases.jsonl, line 4: lacks 'count'"):
+        _ = store.phrases[3]
+    assert store.phrases[4].text == "small nodule 4"
 
 
 def test_phrases_of_any_script_survive(tmp_path):

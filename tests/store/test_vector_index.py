@@ -85,6 +85,94 @@ def test_an_ivf_index_looks_into_all_cells_where_its_own_hold_too_few():
     assert faiss.extract_index_ivf(index._index).nprobe == 8
 
 
+@pytest.mark.parametrize(
+    ("kind", "parameter"),
+    [
+        ("IVF16,Flat", 8),
+        ("IVF4,Flat", 4),
+        ("IVF16,Flat; nprobe=3", 3),
+        ("HNSW8", 64),
+        ("HNSW8; efConstruction=20,efSearch=7", 7),
+    ],
+)
+def test_search_parameters_are_kept_with_the_index_and_hold_once_loaded(kind, parameter, tmp_path):
+    def parameter_of(index):
+        cells = faiss.try_extract_index_ivf(index._index)
+        return index._index.hnsw.efSearch if cells is None else cells.nprobe
+
+    vectors, queries = draw(1000), draw(50, seed=3)
+    built = VectorIndex.build(vectors, kind)
+    built.write(tmp_path / "index")
+    loaded = VectorIndex.read(tmp_path / "index")
+    assert parameter_of(built) == parameter_of(loaded) == parameter
+    assert np.array_equal(loaded.search(queries, 2)[1], built.search(queries, 2)[1])
+
+
+def test_more_cells_find_more(tmp_path):
+    vectors, queries = draw(2000), draw(200, seed=3)
+    index = VectorIndex.build(vectors, "IVF32,Flat; nprobe=1")
+    right = brute_force(vectors, queries, 1)[1]
+    few = (index.search(queries, 1)[1] == right).mean()
+    index.set_parameters("nprobe=32")
+    assert few < 0.7
+    assert (index.search(queries, 1)[1] == right).all()
+
+
+def test_a_graph_of_clusters_and_equal_vectors_finds_nearly_all():
+    # Ids would tell twins apart that are equally near; a right answer is one as similar as the best.
+    generator = np.random.default_rng(0)
+    centres = generator.standard_normal((60, 64))
+    vectors = unit(centres[generator.integers(0, 60, 3000)] + 0.3 * generator.standard_normal((3000, 64)), 64)
+    vectors[2000:] = vectors[:1000]
+    queries = unit(vectors[:300] + 0.05 * generator.standard_normal((300, 64)), 64)
+    similarities, ids = VectorIndex.build(vectors, "HNSW16").search(queries, 1)
+    best, lowest = brute_force(vectors, queries, 1)
+    assert (similarities >= best - 1e-5).mean() >= 0.99
+    assert (ids == lowest).mean() >= 0.98
+
+
+@pytest.mark.parametrize("kind", ["Flat", "IVF16,Flat", "HNSW8"])
+def test_vectors_come_back_in_the_order_they_were_added(kind, tmp_path):
+    vectors = draw(1000)
+    VectorIndex.build(7 * vectors, kind).write(tmp_path / "index")
+    assert VectorIndex.read(tmp_path / "index").vectors() == pytest.approx(vectors, abs=1e-6)
+
+
+@pytest.mark.parametrize("kind", ["Flat", "IVF16,Flat", "SQ8", "HNSW8"])
+def test_adding_to_a_mapped_index_leaves_its_file_alone(kind, tmp_path):
+    VectorIndex.build(draw(1000), kind).write(tmp_path / "index")
+    before = (tmp_path / "index").read_bytes()
+    index = VectorIndex.read(tmp_path / "index")
+    index.add(draw(3, seed=8))
+    assert index.search(draw(3, seed=8), 1)[1][:, 0].tolist() == [1000, 1001, 1002]
+    assert (tmp_path / "index").read_bytes() == before
+
+
+def test_chunks_and_the_sample_to_train_on_change_nothing(monkeypatch):
+    vectors, queries = draw(1000), draw(50, seed=3)
+    whole = VectorIndex.build(vectors, "SQ8")
+    monkeypatch.setattr("rarrg.store.vector_index.CHUNK", 64)
+    assert np.array_equal(VectorIndex.build(vectors, "SQ8").search(queries, 5)[1], whole.search(queries, 5)[1])
+    monkeypatch.setattr("rarrg.store.vector_index.TRAINING", 500)
+    similarities, _ = VectorIndex.build(vectors, "SQ8").search(queries, 1)
+    assert similarities == pytest.approx(brute_force(vectors, queries, 1)[0], abs=0.02)
+
+
+@pytest.mark.parametrize(
+    ("kind", "message"),
+    [
+        ("IVF4,Flat; nprobes=3", "FAISS knows no parameter 'nprobes' of such an index"),
+        ("Flat; nprobe=3", "FAISS knows no parameter 'nprobe' of such an index"),
+        ("IVF4,Flat; nprobe=0", "with numbers from 1, got 'nprobe=0'"),
+        ("IVF4,Flat; nprobe=2.5", "with numbers from 1, got 'nprobe=2.5'"),
+        ("IVF4,Flat; nprobe", "parameters are as nprobe=16"),
+    ],
+)
+def test_parameters_that_are_refused(kind, message):
+    with pytest.raises(RarrgError, match=message):
+        VectorIndex.build(draw(200), kind)
+
+
 def test_an_index_that_cannot_be_trained_says_so():
     with pytest.raises(
         RarrgError, match=r"store.index: 'IVF64,Flat' cannot be trained on 5 phrases; take Flat"

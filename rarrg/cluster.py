@@ -1,0 +1,166 @@
+"""Rows worked on by the machines of a Ray cluster, in batches, with the results in the order of the rows.
+
+Ray Data (https://docs.ray.io/en/latest/data/data.html) sends batches to a pool of actors, each of which loads what it
+needs once. An actor that dies is started again and its batch is sent out again; only the process that asked writes
+files, so that a batch done twice is written once.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import socket
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
+from itertools import islice
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from rarrg.errors import RarrgError
+from rarrg.llm.endpoints import EndpointPolicy
+
+Row = dict[str, Any]
+Work = Callable[[list[Row]], list[Row]]
+"""Gives a row for each row of a batch, in their order."""
+
+LOCAL = "local"
+_PATIENCE = 10.0  # seconds to reach a cluster
+
+
+class Cluster:
+    """A connection to a Ray cluster.
+
+    Args:
+        address: ``auto`` for the cluster that this machine is part of, ``HOST:PORT`` of another, or ``local`` for one
+            of this machine's own cores that ends with the connection.
+
+    Raises:
+        RarrgError: Ray is not installed, or there is no cluster.
+    """
+
+    def __init__(self, address: str) -> None:
+        os.environ["RAY_USAGE_STATS_ENABLED"] = "0"  # what it tells its makers nobody asked for
+        try:
+            import ray
+            import ray.data
+        except ImportError as error:
+            raise RarrgError("--ray needs Ray; pip install 'rarrg[ray]' here and on every machine of it") from error
+        self._ray = ray
+        try:
+            _knock(address)
+            ray.init(
+                address=address,
+                log_to_driver=False,
+                logging_level=logging.ERROR,
+                include_dashboard=False,
+            )
+        except (OSError, ValueError, RuntimeError) as error:
+            raise RarrgError(
+                f"--ray {address}: no Ray cluster there ({str(error).splitlines()[0]}); start one with `ray start "
+                "--head`, or give local"
+            ) from error
+        self._address = address
+
+    def check(self, policy: EndpointPolicy) -> None:
+        """Make sure that the machines may get text, before any is sent.
+
+        Args:
+            policy: Says which machines may.
+
+        Raises:
+            LLMError: One of them may not.
+        """
+        if self._address == LOCAL:
+            return
+        own = self._ray.util.get_node_ip_address()
+        for node in self._ray.nodes():
+            if node["Alive"] and node["NodeManagerAddress"] != own:
+                policy.addresses(node["NodeManagerAddress"], 0)
+
+    def __enter__(self) -> Cluster:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._ray.shutdown()
+
+    def map(self, rows: Iterable[Row], make: Callable[[], Work], batch: int, gpus: int = 0) -> Iterator[Row]:
+        """Work on rows; each actor calls ``make`` once and its result for every batch.
+
+        Args:
+            rows: JSON objects.
+            make: Loads what the work needs, on the machine that does it; sent there by cloudpickle.
+            batch: Rows of a batch: the first ``batch`` rows, the next, and so on, whatever machine gets them.
+            gpus: GPUs of an actor, where the cluster has any; else an actor has one core.
+
+        Returns:
+            The results, in the order of the rows.
+
+        Raises:
+            RarrgError: The work raised one; its message is that of the machine that did the work.
+        """
+        source = iter(rows)
+        batches = [{"rows": json.dumps(block)} for block in iter(lambda: list(islice(source, batch)), [])]
+        if not batches:
+            return
+        data = self._ray.data
+        context = data.DataContext.get_current()
+        context.execution_options.preserve_order = True
+        context.enable_progress_bars = False
+        context.print_on_execution_start = False
+        logging.getLogger("ray.data").setLevel(logging.ERROR)
+        found = self._ray.cluster_resources()
+        on_gpus = bool(gpus) and found.get("GPU", 0) >= gpus
+        actors = int(found["GPU"] // gpus if on_gpus else found.get("CPU", 1))
+        worked = data.from_items(batches, override_num_blocks=len(batches)).map_batches(
+            _Actor,
+            fn_constructor_args=(make, Path.cwd()),
+            batch_size=1,
+            compute=data.ActorPoolStrategy(min_size=1, max_size=max(1, min(actors, len(batches)))),
+            **({"num_gpus": gpus} if on_gpus else {"num_cpus": 1}),
+        )
+        for result in worked.iter_rows():
+            answer = json.loads(result["rows"])
+            if "error" in answer:
+                raise RarrgError(answer["error"])
+            yield from answer["rows"]
+
+    def ask(self, make: Callable[[], Row], gpus: int = 0) -> Row:
+        """What one machine of the cluster answers, as the name of a model that only it can load."""
+        return next(self.map([{}], partial(_once, make), 1, gpus))
+
+
+def _knock(address: str) -> None:
+    """Ray itself tries for ten minutes."""
+    host, colon, port = address.rpartition(":")
+    if colon and port.isdecimal():
+        with socket.create_connection((host, int(port)), timeout=_PATIENCE):
+            pass
+
+
+def _once(make: Callable[[], Row]) -> Work:
+    return lambda rows: [make() for _ in rows]
+
+
+class _Actor:
+    """Works on batches on a machine of the cluster. A user's mistake comes back as a row: Ray would retry it."""
+
+    def __init__(self, make: Callable[[], Work], folder: Path) -> None:
+        self._make = make
+        if folder.is_dir():
+            os.chdir(folder)  # relative paths mean the same as where the command was given
+        self._work: Work | None = None
+
+    def __call__(self, batches: dict[str, Sequence[str]]) -> dict[str, list[str]]:
+        return {"rows": [self._answer(json.loads(batch)) for batch in batches["rows"]]}
+
+    def _answer(self, rows: list[Row]) -> str:
+        try:
+            if self._work is None:
+                self._work = self._make()
+            return json.dumps({"rows": self._work(rows)})
+        except RarrgError as error:
+            return json.dumps({"error": str(error)})

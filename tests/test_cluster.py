@@ -1,0 +1,147 @@
+"""Work on a Ray cluster of two workers on this machine: the same as without, also when one of them is killed."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from rarrg.cli import main
+from rarrg.cluster import Cluster, Row, Work
+from rarrg.errors import RarrgError
+from rarrg.extract.key_phrases import KEY_PHRASES
+from rarrg.llm.endpoints import EndpointPolicy
+from tests.llm.scripted_server import scripted_server
+from tests.test_extraction import FINDINGS, words, write_data
+from tests.test_pipeline import build_model, draw_image
+
+ray = pytest.importorskip("ray", reason="needs rarrg[ray]")
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def address() -> Iterator[str]:
+    from ray.cluster_utils import Cluster as LocalCluster
+
+    memory = 150 * 2**20
+    # Workers import the code of these tests.
+    os.environ["PYTHONPATH"] = os.pathsep.join(
+        [str(Path(__file__).resolve().parents[1]), os.environ.get("PYTHONPATH", "")]
+    )
+    cluster = LocalCluster(
+        initialize_head=True, head_node_args={"num_cpus": 1, "object_store_memory": memory, "include_dashboard": False}
+    )
+    cluster.add_node(num_cpus=1, object_store_memory=memory)
+    yield cluster.address
+    cluster.shutdown()
+
+
+def squares(seen: Path) -> Work:
+    """Squares, told late enough that both workers get some; notes who did which batch."""
+
+    def work(rows: list[Row]) -> list[Row]:
+        import time
+
+        time.sleep(0.1)
+        (seen / f"{rows[0]['number']}-{os.getpid()}").touch()
+        return [{"square": row["number"] ** 2, "by": os.getpid()} for row in rows]
+
+    return work
+
+
+def test_results_are_complete_and_in_order_though_a_worker_is_killed(address, tmp_path):
+    rows = [{"number": number} for number in range(200)]
+    found, killed = [], None
+    with Cluster(address) as cluster:
+        for result in cluster.map(iter(rows), partial(squares, tmp_path), batch=4):
+            found.append(result["square"])
+            if len(found) == 40:
+                killed = result["by"]
+                os.kill(killed, signal.SIGKILL)
+    assert found == [number**2 for number in range(200)]
+    workers = {name.name.split("-")[1] for name in tmp_path.iterdir()}
+    assert str(killed) in workers
+    assert len(workers) >= 2, "another worker had to take over"
+
+
+def test_a_mistake_on_a_worker_is_one_line_here(address):
+    def refuse() -> Work:
+        raise RarrgError("model/: no such folder")
+
+    with Cluster(address) as cluster, pytest.raises(RarrgError, match=r"^model/: no such folder$"):
+        list(cluster.map([{}], refuse, 1))
+
+
+def test_no_rows_ask_nobody(address):
+    with Cluster(address) as cluster:
+        assert list(cluster.map([], partial(squares, Path()), 1)) == []
+
+
+def test_credentialed_text_stays_on_this_machine(address, monkeypatch):
+    monkeypatch.setattr(ray, "nodes", lambda: [{"Alive": True, "NodeManagerAddress": "203.0.113.7"}])
+    with Cluster(address) as cluster:
+        with pytest.raises(RarrgError, match=r"203\.0\.113\.7.*credentialed text may not leave"):
+            cluster.check(EndpointPolicy(credentialed=True))
+        cluster.check(EndpointPolicy(credentialed=True, allow_hosts=("203.0.113.7",)))
+        cluster.check(EndpointPolicy(credentialed=False))
+
+
+def test_no_cluster_there_is_one_line():
+    with pytest.raises(RarrgError, match=r"--ray 127\.0\.0\.1:1: no Ray cluster there"):
+        Cluster("127.0.0.1:1")
+
+
+def rules(out: Path, url: str, data: Path, *more: str) -> list[str]:
+    del url
+    return ["extract", "rules", f"--out={out}", f"--data.root={data}", *more]
+
+
+def refine(out: Path, url: str, data: Path, *more: str) -> list[str]:
+    return words(out, url, f"--data.root={data}", *more)
+
+
+@pytest.mark.parametrize("step", [rules, refine])
+def test_key_phrases_are_the_same_bytes(step: Callable[..., list[str]], address, tmp_path):
+    data = write_data(tmp_path / "data", [*FINDINGS, *(text.replace("granulomas", "nodules") for text in FINDINGS), ""])
+    with scripted_server() as server:
+        assert main(step(tmp_path / "here", server.url, data)) == 0
+        assert main(step(tmp_path / "there", server.url, data, f"--ray={address}")) == 0
+    here, there = ((tmp_path / place / KEY_PHRASES).read_bytes() for place in ("here", "there"))
+    assert here.count(b"\n") == 2 * len(FINDINGS)
+    assert here == there
+
+
+def test_reports_are_the_same_bytes_also_after_a_kill(address, tmp_path, monkeypatch):
+    model = build_model(tmp_path / "model")
+    folder = tmp_path / "list"
+    folder.mkdir()
+    for number in range(6):
+        draw_image(folder / f"{number}.png", number)
+    (folder / "torn.png").write_bytes((folder / "0.png").read_bytes()[:90])
+    lines = [f"{number},{'torn' if number == 7 else number % 6}.png,{number % 5}.png" for number in range(40)]
+    (folder / "studies.csv").write_text("\n".join(["id,frontal,lateral", *lines]))
+    monkeypatch.chdir(tmp_path)  # paths are relative, here and there
+
+    def run(name: str, *more: str) -> bytes:
+        words = ["infer", "--input=list/studies.csv", f"--model={model}", "--device=cpu", "--threshold=0.1"]
+        assert main([*words, f"--out={name}", *more]) == 0
+        assert json.loads(Path(f"{name}.failed.jsonl").read_text())["id"] == "7"
+        return Path(name).read_bytes()
+
+    here = run("here.jsonl")
+    assert here.count(b"\n") == 39
+    assert run("there.jsonl", f"--ray={address}") == here
+    Path("resumed.jsonl").write_bytes(here[: len(here) // 2])
+    assert run("resumed.jsonl", f"--ray={address}") == here
+
+
+def test_a_cluster_is_for_lists(tmp_path, capsys):
+    draw_image(tmp_path / "a.png", 0)
+    assert main(["infer", f"--frontal={tmp_path / 'a.png'}", "--ray=local"]) == 2
+    assert "--ray: is for a list of studies" in capsys.readouterr().err

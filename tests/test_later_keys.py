@@ -1,0 +1,44 @@
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+
+from rarrg import training_once
+from rarrg.config import TrainConfig
+from rarrg.experiment import train
+from rarrg.later_keys import LATER, without_later
+from rarrg.training_once import train_once
+
+
+def value_of(settings: dict, key: str) -> object:
+    for part in key.split("."):
+        settings = settings[part]
+    return settings
+
+
+def test_a_later_key_stands_at_its_default() -> None:
+    assert {key: value_of(dataclasses.asdict(TrainConfig()), key) for key in LATER} == LATER
+
+
+@pytest.mark.parametrize("key", LATER)
+def test_a_run_from_before_a_key_is_the_same_run_at_its_default_alone(key: str) -> None:
+    now = dataclasses.asdict(TrainConfig())
+    section, _, name = key.partition(".")
+    before = {**now, section: {other: value for other, value in now[section].items() if other != name}}
+    assert without_later(before) == without_later(now)
+    changed = {**now, section: {**now[section], name: 2}}
+    assert without_later(before) != without_later(changed)
+
+
+def test_a_model_from_before_the_keys_is_not_trained_again(
+    tiny_config: TrainConfig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = train(dataclasses.replace(tiny_config, trainer=dataclasses.replace(tiny_config.trainer, epochs=1)))
+    text = (out / "train.yaml").read_text()
+    kept = [line for line in text.splitlines() if line.split(":")[0].strip() not in {k.split(".")[1] for k in LATER}]
+    assert len(kept) == len(text.splitlines()) - len(LATER)
+    (out / "train.yaml").write_text("\n".join(kept))
+    monkeypatch.setattr(training_once, "train", lambda *_: pytest.fail("was trained again"))
+    one_epoch = dataclasses.replace(tiny_config, trainer=dataclasses.replace(tiny_config.trainer, epochs=1))
+    assert train_once(one_epoch) == out
