@@ -16,12 +16,12 @@ from dataclasses import asdict, dataclass, field
 from importlib.metadata import version
 from pathlib import Path
 from time import perf_counter
-
-import torch
-from torch.utils.benchmark import Measurement
-from torch.utils.benchmark.utils.common import TaskSpec
+from typing import TYPE_CHECKING
 
 from rarrg.artifacts import write_json
+
+if TYPE_CHECKING:
+    from torch.utils.benchmark import Measurement
 
 LIBRARIES = (
     "rarrg",
@@ -108,6 +108,10 @@ def alternate(calls: Mapping[str, Callable[[], object]], repeats: int, warm: int
 
 def measurement(name: str, seconds: Sequence[float]) -> Measurement:
     """Seconds measured elsewhere (a process of its own, an epoch) in the form of :func:`alternate`."""
+    import torch  # here: processes whose memory is measured import this module
+    from torch.utils.benchmark import Measurement
+    from torch.utils.benchmark.utils.common import TaskSpec
+
     return Measurement(1, list(seconds), TaskSpec(name, setup="", num_threads=torch.get_num_threads()))
 
 
@@ -129,6 +133,8 @@ def arguments(description: str | None) -> argparse.ArgumentParser:
 
 def environment() -> dict[str, str]:
     """Processor, threads, memory and versions: without them a figure means nothing."""
+    import torch
+
     processor = platform.processor() or platform.machine()
     info = Path("/proc/cpuinfo")
     if info.exists():
