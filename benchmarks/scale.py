@@ -30,6 +30,7 @@ STUDIES = 227_835
 IMAGES = 377_110
 PHRASES = 243_064  # different ones, as the paper counts
 PHRASES_A_STUDY = 7
+SUBJECTS = 65_379
 VERSION = "mimic-cxr-2.0.0"
 
 
@@ -38,7 +39,7 @@ def images_of(studies: int) -> Iterator[tuple[str, str, str, str]]:
     seconds = round(studies * (IMAGES - STUDIES) / STUDIES)
     for study in range(studies):
         for view in range(1 + (study < seconds)):
-            subject = str(10_000_000 + study % 2_000_000)
+            subject = str(10_000_000 + study % SUBJECTS)
             yield f"{study:08x}-{view}", subject, str(50_000_000 + study), ("PA", "LATERAL")[view]
 
 
