@@ -24,6 +24,7 @@ from rarrg.errors import RarrgError
 from rarrg.extract.key_phrases import KEY_PHRASES, read_key_phrases, with_key_phrases
 from rarrg.extract.reports import reports_of
 from rarrg.extract.rules_step import extract_with_rules
+from rarrg.memory import no_collection
 from rarrg.models.text import TextEncoder, embed_phrases, load_text_encoder
 from rarrg.models.vision import FusedEncoder, load_fused
 from rarrg.store.phrase_store import PhraseStore, StoredPhrase
@@ -122,6 +123,7 @@ def prepare(config: TrainConfig, device: torch.device) -> Prepared:
     return prepared
 
 
+@no_collection()
 def read_examples(studies: list[Study], config: TrainConfig) -> dict[Split, list[Example]]:
     """The readable images of train, val and test with their key phrases.
 
@@ -137,6 +139,7 @@ def read_examples(studies: list[Study], config: TrainConfig) -> dict[Split, list
     return _readable(_with_phrases(studies, config), config)
 
 
+@no_collection()
 def stored_phrases(examples: Sequence[Example]) -> list[StoredPhrase]:
     """The phrases of training studies, most frequent first.
 

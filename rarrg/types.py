@@ -13,7 +13,7 @@ Precedence = Literal["findings", "probability", "nothing"]
 """Which of two phrases of a view stays where they contradict each other."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class View:
     """One image of a study.
 
@@ -28,7 +28,7 @@ class View:
     image_id: str
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Study:
     """One examination: its images, its report and, once extracted, its key phrases.
 

@@ -7,6 +7,7 @@ import json
 import os
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import lru_cache
 from pathlib import Path
 
 from tqdm.auto import tqdm
@@ -18,9 +19,25 @@ from rarrg.types import View
 
 
 def image_key(path: Path) -> str:
-    """What names a file's content without reading it: its real path, size in bytes, modification time in ns."""
+    """What names a file's content without reading it: its real path, size in bytes, modification time in ns.
+
+    Raises:
+        OSError: There is no such file.
+    """
     status = path.stat()
-    return f"{path.resolve()}|{status.st_size}|{status.st_mtime_ns}"
+    place = str(path if path.is_absolute() else Path.cwd() / path)
+    return f"{_real(place)}|{status.st_size}|{status.st_mtime_ns}"
+
+
+def _real(path: str) -> str:
+    """As ``os.path.realpath``, which asks about every folder of the path again for every image."""
+    folder, name = os.path.split(path)
+    if name in ("", ".", "..") or os.path.islink(path):  # noqa: PTH114
+        return os.path.realpath(path)
+    return f"{_real_folder(folder).rstrip(os.sep)}{os.sep}{name}"
+
+
+_real_folder = lru_cache(maxsize=4096)(_real)
 
 
 def _fault(view: View) -> str | None:
@@ -35,12 +52,13 @@ def _recorded(ledger: Path) -> dict[str, str | None]:
     """Verdicts of earlier runs; a last line torn by a kill is passed over, its image is read again."""
     verdicts: dict[str, str | None] = {}
     if ledger.is_file():
-        for line in ledger.read_bytes().splitlines():
-            try:
-                key, fault = json.loads(line)
-                verdicts[key] = fault
-            except (ValueError, TypeError):
-                continue
+        with ledger.open("rb") as lines:
+            for line in lines:
+                try:
+                    key, fault = json.loads(line)
+                    verdicts[key] = fault
+                except (ValueError, TypeError):
+                    continue
     return verdicts
 
 
@@ -58,10 +76,11 @@ def screen_images(views: Sequence[View], ledger: Path) -> dict[str, str]:
     faults: dict[str, str] = {}
     pending: list[tuple[str, View]] = []
     for view in views:
-        if not view.path.is_file():
+        try:
+            key = image_key(view.path)
+        except OSError:
             faults[view.image_id] = f"{view.path}: no such file"
             continue
-        key = image_key(view.path)
         if key not in verdicts:
             pending.append((key, view))
         elif (fault := verdicts[key]) is not None:

@@ -9,10 +9,11 @@ from pathlib import Path
 from rarrg.config import DataConfig
 from rarrg.data import iu_xray, mimic_cxr, phantom
 from rarrg.errors import RarrgError
+from rarrg.memory import no_collection
 from rarrg.types import Split, Study, View
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Example:
     """One image and the key phrases of its study: what training draws (RA-RRG section 4.1.1 trains on all views).
 
@@ -27,6 +28,7 @@ class Example:
     phrases: tuple[str, ...]
 
 
+@no_collection()
 def read_studies(config: DataConfig, seed: int, images: bool = True) -> list[Study]:
     """Read the studies of a source, or draw them for ``phantom``.
 

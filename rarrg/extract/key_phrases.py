@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from rarrg.artifacts import iterate_jsonl, read_jsonl
+from rarrg.artifacts import iterate_jsonl
 from rarrg.errors import RarrgError
 from rarrg.types import Study
 
@@ -28,7 +28,8 @@ def read_key_phrases(path: Path) -> dict[str, tuple[str, ...]]:
         RarrgError: The file cannot be read, or a row lacks a key, holds a wrong type, or repeats a study.
     """
     phrases: dict[str, tuple[str, ...]] = {}
-    for number, row in enumerate(read_jsonl(path), start=1):
+    known: dict[str, str] = {}  # a phrase is kept once, however many studies have it
+    for number, row in enumerate(iterate_jsonl(path), start=1):
         where = f"{path}, row {number}"
         study_id = row.get("study_id")
         if not isinstance(study_id, str) or not study_id:
@@ -41,7 +42,7 @@ def read_key_phrases(path: Path) -> dict[str, tuple[str, ...]]:
             raise RarrgError(f"{where}: key_phrases must be a list of non-empty texts, got {found!r}")
         if not isinstance(row.get("provenance", {}), dict):
             raise RarrgError(f"{where}: provenance must be an object, got {row['provenance']!r}")
-        phrases[study_id] = tuple(found)
+        phrases[study_id] = tuple(known.setdefault(phrase, phrase) for phrase in found)
     return phrases
 
 

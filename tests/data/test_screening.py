@@ -71,3 +71,25 @@ def test_skipped_images_are_listed_and_too_many_stop_the_run(views: list[View], 
 def test_nothing_skipped_still_leaves_the_list(views: list[View], tmp_path: Path) -> None:
     write_skipped(tmp_path / "skipped.csv", views[:1], {}, limit=0.01)
     assert (tmp_path / "skipped.csv").read_text().splitlines() == ["image_id,path,reason"]
+
+
+def test_a_key_names_the_real_file_however_it_is_reached(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = tmp_path / "real" / "study"
+    folder.mkdir(parents=True)
+    image = folder / "a.png"
+    image.write_bytes(b"1")
+    (tmp_path / "linked").symlink_to(tmp_path / "real")
+    (tmp_path / "b.png").symlink_to(image)
+    monkeypatch.chdir(folder)
+    ways = [
+        image,
+        tmp_path / "linked" / "study" / "a.png",
+        tmp_path / "b.png",
+        folder / ".." / "study" / "a.png",
+        tmp_path / "linked" / ".." / "real" / "study" / "a.png",
+        Path("a.png"),
+        Path("../study/a.png"),
+    ]
+    assert {image_key(way) for way in ways} == {f"{image.resolve()}|1|{image.stat().st_mtime_ns}"}
+    with pytest.raises(FileNotFoundError):
+        image_key(folder / "none.png")
