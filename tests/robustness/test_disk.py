@@ -214,7 +214,7 @@ def test_an_error_about_another_file_is_not_taken_for_one_about_this(tmp_path):
         raise PermissionError(13, "Permission denied", "/elsewhere/reports.csv")
     with pytest.raises(FileNotFoundError), writing(tmp_path / "a" / "b.json"):
         raise FileNotFoundError(2, "No such file or directory", str(tmp_path / "a" / "b.json"))
-    full = OSError(28, "No space left on device", "/tmp/part", None, str(tmp_path / "a" / ".b.json.tmp"))
+    full = OSError(28, "No space left on device", "part", None, str(tmp_path / "a" / ".b.json.tmp"))
     told = r"b\.json: cannot be written \(No space left on device\); make room"
     with pytest.raises(RarrgError, match=told), writing(tmp_path / "a" / "b.json"):
         raise full
