@@ -7,6 +7,8 @@ import math
 import torch
 from torch import Tensor, nn
 
+from rarrg.models.cross_attention import CrossAttention
+
 
 class DecoderLayer(nn.Module):
     """Self-attention, cross-attention and feed-forward, each followed by dropout, residual and layer norm.
@@ -21,7 +23,7 @@ class DecoderLayer(nn.Module):
     def __init__(self, dim: int, heads: int, feedforward: int, dropout: float) -> None:
         super().__init__()
         self.self_attention = nn.MultiheadAttention(dim, heads, dropout, batch_first=True)
-        self.cross_attention = nn.MultiheadAttention(dim, heads, dropout, batch_first=True)
+        self.cross_attention = CrossAttention(dim, heads, dropout)
         self.feedforward = nn.Sequential(
             nn.Linear(dim, feedforward), nn.ReLU(), nn.Dropout(dropout), nn.Linear(feedforward, dim)
         )
@@ -47,7 +49,7 @@ class DecoderLayer(nn.Module):
         placed = content + queries
         update, _ = self.self_attention(placed, placed, content, need_weights=False)
         content = self.norms[0](content + self.dropout(update))
-        update, attention = self.cross_attention(content + queries, keys, memory, need_weights=need_attention)
+        update, attention = self.cross_attention.attend(content + queries, keys, memory, need_attention)
         content = self.norms[1](content + self.dropout(update))
         content = self.norms[2](content + self.dropout(self.feedforward(content)))
         return content, attention

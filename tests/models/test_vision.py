@@ -495,6 +495,16 @@ def test_a_damaged_timm_folder_is_one_line(name: str, content: bytes | None, sai
     assert "\n" not in str(caught.value)
 
 
+def test_order_in_memory_changes_no_map(untrained_timm):
+    backbone = load_timm("a network", "efficientnet_b0", 64, [3, 4])
+    pixels = torch.rand(2, 3, 64, 64)
+    with torch.inference_mode():
+        expected = backbone.features(backbone.network.eval(), pixels)
+    encoder = VisionEncoder("a network", backbone)
+    torch.testing.assert_close(encoder(pixels), expected, atol=1e-5, rtol=1e-4)
+    assert encoder.fingerprint == VisionEncoder("a network", backbone).fingerprint
+
+
 def test_timm_stages_are_averaged_to_the_grid_of_the_last_and_joined(untrained_timm):
     encoder = load_encoder("timm:efficientnet_b0", 64, stages=[2, 3, 4])
     assert (encoder.channels, encoder.grid, encoder.stages) == (40 + 112 + 320, (2, 2), [2, 3, 4])
