@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import logging
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -33,6 +34,7 @@ from rarrg.types import Split, Study
 log = logging.getLogger(__name__)
 
 STATISTICS_IMAGES = 512
+SHOWN_STUDIES = 5
 
 
 @dataclass(frozen=True)
@@ -147,19 +149,17 @@ def stored_phrases(examples: Sequence[Example]) -> list[StoredPhrase]:
         examples: Training images; images of one study share its phrases, which count once.
 
     Returns:
-        Each distinct phrase with the number of studies that have it and the first five of them.
+        Each distinct phrase with the number of studies that have it and the first ``SHOWN_STUDIES`` of them.
     """
     studies = {example.study_id: example.phrases for example in examples}
-    counts: Counter[str] = Counter()
-    shown: dict[str, list[str]] = {}
+    counts = Counter(chain.from_iterable(map(dict.fromkeys, studies.values())))
+    shown: defaultdict[str, list[str]] = defaultdict(list)
     for study, phrases in studies.items():
         for phrase in dict.fromkeys(phrases):
-            counts[phrase] += 1
-            shown.setdefault(phrase, [])
-            if len(shown[phrase]) < 5:
-                shown[phrase].append(study)
-    ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
-    return [StoredPhrase(text, count, tuple(shown[text])) for text, count in ordered]
+            if len(first := shown[phrase]) < SHOWN_STUDIES:
+                first.append(study)
+    ordered = sorted(sorted(counts), key=counts.__getitem__, reverse=True)  # equals keep the order of their texts
+    return [StoredPhrase(text, counts[text], tuple(shown[text])) for text in ordered]
 
 
 def channel_statistics(prepared: Prepared, device: torch.device, seed: int) -> tuple[Tensor, Tensor]:

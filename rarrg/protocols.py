@@ -168,7 +168,7 @@ def as_studies(protocol: Protocol, split: Split) -> list[Study]:
         Study(
             sample.id,
             split,
-            tuple(View(path, view, str(path)) for view, paths in sample.images.items() for path in paths),
+            tuple(View(str(path), view, str(path)) for view, paths in sample.images.items() for path in paths),
             sample.reference,
         )
         for sample in protocol.samples

@@ -18,14 +18,19 @@ class View:
     """One image of a study.
 
     Attributes:
-        path: The image file (JPEG, PNG or DICOM).
+        file: Path of the image file (JPEG, PNG or DICOM), as text: a quarter of a ``Path`` in memory.
         position: ``frontal`` (PA or AP), ``lateral`` (LATERAL or LL) or ``other`` (anything else, or unknown).
         image_id: Unique within its source; MIMIC-CXR's ``dicom_id``, elsewhere the file name without its endings.
     """
 
-    path: Path
+    file: str
     position: Position
     image_id: str
+
+    @property
+    def path(self) -> Path:
+        """The image file."""
+        return Path(self.file)
 
 
 @dataclass(frozen=True, slots=True)

@@ -43,7 +43,7 @@ def drawn(folder: Path, number: int, seed: int = 0) -> list[Example]:
         path = folder / f"{index}.png"
         Image.fromarray(pixels).save(path)
         phrases = ("mild cardiomegaly", "clear lungs") if large else ("no cardiomegaly", "clear lungs")
-        examples.append(Example(View(path, "frontal", f"{seed}-{index}"), f"s{index}", phrases))
+        examples.append(Example(View(str(path), "frontal", f"{seed}-{index}"), f"s{index}", phrases))
     return examples
 
 

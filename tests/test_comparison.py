@@ -37,7 +37,11 @@ def studies_in(folder: Path) -> EvaluationSet:
     for number in range(4):
         positions = POSITIONS if number < 3 else POSITIONS[1:]
         views = tuple(
-            View(draw_image(folder / f"{number}-{position}.png", 2 * number + place), position, f"{number}-{position}")
+            View(
+                str(draw_image(folder / f"{number}-{position}.png", 2 * number + place)),
+                position,
+                f"{number}-{position}",
+            )
             for place, position in enumerate(positions)
         )
         drawn.append(Study(str(number), "test", views, "The lungs are clear."))

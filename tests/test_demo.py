@@ -12,7 +12,7 @@ from rarrg.types import Study, View
 
 
 def study(name: str, split: str, positions: tuple[str, ...], phrases: tuple[str, ...]) -> Study:
-    views = tuple(View(Path(f"{name}_{p}.png"), p, f"{name}_{p}") for p in positions)
+    views = tuple(View(f"{name}_{p}.png", p, f"{name}_{p}") for p in positions)
     return Study(name, split, views, "…", key_phrases=phrases)
 
 

@@ -17,7 +17,7 @@ CPU = torch.device("cpu")
 
 
 def example(study: str, *phrases: str) -> Example:
-    return Example(View(Path(f"{study}.png"), "frontal", study), study, phrases)
+    return Example(View(f"{study}.png", "frontal", study), study, phrases)
 
 
 def test_a_phrase_counts_once_a_study_and_keeps_five_examples() -> None:

@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from rarrg.comparison import Retrieved, spoken_in
@@ -23,7 +21,7 @@ def retrieval(**probabilities: float) -> Retrieval:
 @pytest.fixture
 def evaluated() -> EvaluationSet:
     """A study of two views whose report says pleural effusion, and one of a frontal view that is clear."""
-    views = [View(Path(f"{name}.png"), name, name) for name in ("frontal", "lateral")]
+    views = [View(f"{name}.png", name, name) for name in ("frontal", "lateral")]
     studies = [
         Study("1", "test", tuple(views), "Pleural effusion."),
         Study("2", "test", (views[0],), "The lungs are clear."),

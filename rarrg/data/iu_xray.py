@@ -231,4 +231,4 @@ def _view(folder: Path, image: str, position: Position, seen: set[str], where: s
     if image_id in seen:
         raise RarrgError(f"{where}: image {image_id} is listed twice")
     seen.add(image_id)
-    return View(folder / image, position, image_id)
+    return View(str(folder / image), position, image_id)

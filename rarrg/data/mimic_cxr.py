@@ -8,7 +8,7 @@ The folder holds ``mimic-cxr-2.0.0-metadata.csv``, ``mimic-cxr-2.0.0-split.csv``
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from tqdm import tqdm
@@ -64,25 +64,23 @@ def read(root: Path) -> list[Study]:
     metadata = _table(root, "metadata")
     splits_path = _table(root, "split")
     splits = _read_splits(splits_path)
-    rows = _read_metadata(metadata)
-    reports = _read_reports(root, ((subject, study) for _, _, subject, study, _ in rows))
+    reports = _read_reports(root, metadata)
 
     views: dict[str, list[View]] = {}
     split_of: dict[str, Split] = {}
-    seen: set[str] = set()
     files = str(root / "files")
-    for line, dicom, subject, study, position in rows:
+    for line, dicom, subject, study, position in _read_metadata(metadata):
         if study not in reports:
             continue
-        if dicom in seen:
-            raise RarrgError(f"{metadata}, line {line}: image {dicom} is listed twice")
-        seen.add(dicom)
         if dicom not in splits:
             raise RarrgError(f"{metadata}, line {line}: image {dicom} has no row in {splits_path.name}")
-        if split_of.setdefault(study, splits[dicom]) != splits[dicom]:
-            raise RarrgError(f"{splits_path}: study {study} is in two splits, {split_of[study]} and {splits[dicom]}")
-        path = Path(f"{files}/p{subject[:2]}/p{subject}/{study}/{dicom}.jpg")  # a third of the time of joinpath
-        views.setdefault(study, []).append(View(path, position, dicom))
+        split, splits[dicom] = splits[dicom], None
+        if split is None:
+            raise RarrgError(f"{metadata}, line {line}: image {dicom} is listed twice")
+        if split_of.setdefault(study, split) != split:
+            raise RarrgError(f"{splits_path}: study {study} is in two splits, {split_of[study]} and {split}")
+        file = f"{files}/p{subject[:2]}/p{subject}/{study}/{dicom}.jpg"
+        views.setdefault(study, []).append(View(file, position, dicom))
     if not views:
         raise RarrgError(f"{metadata}: lists no study with a FINDINGS section")
     return [Study(study, split_of[study], tuple(images), *reports[study]) for study, images in views.items()]
@@ -130,8 +128,8 @@ def _table(root: Path, kind: str) -> Path:
     return max(found, key=lambda item: ([int(item[0][part]) for part in (1, 2, 3)], item[0][4] is None))[1]
 
 
-def _read_splits(path: Path) -> dict[str, Split]:
-    splits: dict[str, Split] = {}
+def _read_splits(path: Path) -> dict[str, Split | None]:
+    splits: dict[str, Split | None] = {}
     for line, (dicom, split) in read_rows(path, ("dicom_id", "split")):
         if split not in _SPLITS:
             raise RarrgError(f"{path}, line {line}: unknown split {split!r}; expected {', '.join(_SPLITS)}")
@@ -141,21 +139,19 @@ def _read_splits(path: Path) -> dict[str, Split]:
     return splits
 
 
-def _read_metadata(path: Path) -> list[tuple[int, str, str, str, Position]]:
+def _read_metadata(path: Path) -> Iterator[tuple[int, str, str, str, Position]]:
     """Line, dicom id, subject id (no prefix), study id (``s`` prefix) and position of every image."""
     columns = ("dicom_id", "subject_id", "study_id", "ViewPosition", "ViewCodeSequence_CodeMeaning")
-    return [
-        (line, dicom, subject, f"s{study}", position_of(view_position, view_code))
-        for line, (dicom, subject, study, view_position, view_code) in read_rows(path, columns)
-    ]
+    for line, (dicom, subject, study, view_position, view_code) in read_rows(path, columns):
+        yield line, dicom, subject, f"s{study}", position_of(view_position, view_code)
 
 
-def _read_reports(root: Path, studies: Iterable[tuple[str, str]]) -> dict[str, tuple[str, str]]:
+def _read_reports(root: Path, metadata: Path) -> dict[str, tuple[str, str]]:
     """Findings and impression on one line, of the studies with findings."""
     for name in (SECTIONED, f"{SECTIONED}.gz"):
         if (root / name).is_file():
             return _read_sectioned(root / name)
-    return _read_texts(root, dict.fromkeys(studies))
+    return _read_texts(root, dict.fromkeys((subject, study) for _, _, subject, study, _ in _read_metadata(metadata)))
 
 
 def _read_sectioned(path: Path) -> dict[str, tuple[str, str]]:

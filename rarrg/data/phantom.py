@@ -107,7 +107,7 @@ def draw_studies(folder: Path, count: int, seed: int) -> list[Study]:
             path = folder / "images" / f"{study_id}_{view}.png"
             with atomic_write(path) as temporary:
                 Image.fromarray(pixels).save(temporary, format="PNG")
-            views.append(View(path, view, path.stem))
+            views.append(View(str(path), view, path.stem))
             for finding, box in zip(findings, boxes, strict=True):
                 if box is not None:
                     about = (finding.kind, finding.side, finding.location, finding.size)
@@ -131,7 +131,7 @@ def read(root: Path) -> list[Study]:
     studies = []
     for number, row in enumerate(read_jsonl(path), start=1):
         try:
-            views = tuple(View(root / v["path"], v["position"], Path(v["path"]).stem) for v in row["views"])
+            views = tuple(View(str(root / v["path"]), v["position"], Path(v["path"]).stem) for v in row["views"])
             studies.append(Study(row["id"], row["split"], views, row["findings"], row["impression"]))
         except (KeyError, TypeError) as error:
             raise RarrgError(f"{path}, row {number}: is not a phantom study ({error!r})") from error

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import os
+import stat
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
@@ -18,26 +19,31 @@ from rarrg.errors import ImageError, RarrgError
 from rarrg.types import View
 
 
-def image_key(path: Path) -> str:
+def image_key(file: str | Path) -> str:
     """What names a file's content without reading it: its real path, size in bytes, modification time in ns.
 
     Raises:
         OSError: There is no such file.
     """
-    status = path.stat()
-    place = str(path if path.is_absolute() else Path.cwd() / path)
-    return f"{_real(place)}|{status.st_size}|{status.st_mtime_ns}"
+    # One question to the file system for most files: what follows from the folder is known from the file before.
+    status = os.lstat(file)
+    place = _real(file if os.path.isabs(file) else os.path.join(os.getcwd(), file), status)  # noqa: PTH109, PTH117, PTH118
+    if stat.S_ISLNK(status.st_mode):
+        status = os.stat(file)  # noqa: PTH116
+    return f"{place}|{status.st_size}|{status.st_mtime_ns}"
 
 
-def _real(path: str) -> str:
+def _real(path: str | Path, status: os.stat_result) -> str:
     """As ``os.path.realpath``, which asks about every folder of the path again for every image."""
     folder, name = os.path.split(path)
-    if name in ("", ".", "..") or os.path.islink(path):  # noqa: PTH114
+    if name in ("", ".", "..") or stat.S_ISLNK(status.st_mode):
         return os.path.realpath(path)
     return f"{_real_folder(folder).rstrip(os.sep)}{os.sep}{name}"
 
 
-_real_folder = lru_cache(maxsize=4096)(_real)
+@lru_cache(maxsize=4096)
+def _real_folder(folder: str) -> str:
+    return _real(folder, os.lstat(folder))
 
 
 def _fault(view: View) -> str | None:
@@ -77,9 +83,9 @@ def screen_images(views: Sequence[View], ledger: Path) -> dict[str, str]:
     pending: list[tuple[str, View]] = []
     for view in views:
         try:
-            key = image_key(view.path)
+            key = image_key(view.file)
         except OSError:
-            faults[view.image_id] = f"{view.path}: no such file"
+            faults[view.image_id] = f"{view.file}: no such file"
             continue
         if key not in verdicts:
             pending.append((key, view))
@@ -117,9 +123,7 @@ def write_skipped(path: Path, views: Sequence[View], faults: dict[str, str], lim
     with atomic_write(path) as temporary, temporary.open("w", encoding="utf-8", newline="") as file:
         rows = csv.writer(file)
         rows.writerow(["image_id", "path", "reason"])
-        rows.writerows(
-            (view.image_id, str(view.path), faults[view.image_id]) for view in views if view.image_id in faults
-        )
+        rows.writerows((view.image_id, view.file, faults[view.image_id]) for view in views if view.image_id in faults)
     if not faults:
         return
     share = len(faults) / len(views)

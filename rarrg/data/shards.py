@@ -61,7 +61,7 @@ class ShardFolder:
 
     def missing(self, views: Sequence[View]) -> dict[str, Path]:
         """Key and path of the images that no shard holds, each once."""
-        return {key: view.path for view in views if (key := image_key(view.path)) not in self._rows}
+        return {key: view.path for view in views if (key := image_key(view.file)) not in self._rows}
 
     def write(self, keys: Sequence[str], arrays: Sequence[np.ndarray]) -> None:
         """Write a shard.

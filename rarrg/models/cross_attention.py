@@ -2,8 +2,8 @@
 
 Scores are ``(W_q q) . (W_k k) = (W_k^T W_q q) . k``: moving a head's key projection to the queries' side, and its value
 projection behind the weighted mean, gives the same attention and leaves tokens as they are. DeepSeek-V2
-(https://arxiv.org/abs/2405.04434, section 2.1.2) absorbs projections in this way to decode from its cache. The paper's 50
-queries on 37 x 37 tokens take half the operations.
+(https://arxiv.org/abs/2405.04434, section 2.1.2) absorbs projections in this way to decode from its cache. The paper's
+50 queries on 37 x 37 tokens take half the operations.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ IDS = {"clear lungs": 0, "cardiomegaly": 1, "nodule": 2}
 
 
 def example(name: str, *phrases: str) -> Example:
-    return Example(View(Path(name), "frontal", name), name, phrases)
+    return Example(View(name, "frontal", name), name, phrases)
 
 
 def read(path: Path) -> tuple[torch.Tensor, ...]:

@@ -1,13 +1,11 @@
 from __future__ import annotations
 
-from pathlib import Path
-
 from rarrg.data.evaluation_set import evaluation_set, set_of_every_image
 from rarrg.types import Position, Study, View
 
 
 def study(name: str, *positions: Position) -> Study:
-    views = tuple(View(Path(f"{name}-{n}.png"), position, f"{name}-{n}") for n, position in enumerate(positions))
+    views = tuple(View(f"{name}-{n}.png", position, f"{name}-{n}") for n, position in enumerate(positions))
     return Study(name, "test", views, "Clear lungs.")
 
 

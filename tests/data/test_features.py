@@ -29,7 +29,7 @@ def views(tmp_path: Path) -> list[View]:
     for index in range(10):
         path = tmp_path / f"{index}.png"
         Image.fromarray(np.random.default_rng(index).integers(0, 256, (40, 50), dtype=np.uint8)).save(path)
-        found.append(View(path, "frontal", str(index)))
+        found.append(View(str(path), "frontal", str(index)))
     return found
 
 

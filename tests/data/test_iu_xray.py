@@ -83,13 +83,15 @@ def test_manifest_layout(manifest: Path):
             "7",
             "train",
             (
-                View(images / "7_IM-0001-1001.dcm.jpg", "frontal", "7_IM-0001-1001"),
-                View(images / "7_IM-0001-2001.dcm.jpg", "lateral", "7_IM-0001-2001"),
+                View(str(images / "7_IM-0001-1001.dcm.jpg"), "frontal", "7_IM-0001-1001"),
+                View(str(images / "7_IM-0001-2001.dcm.jpg"), "lateral", "7_IM-0001-2001"),
             ),
             "The lungs are clear.",
             "Normal.",
         ),
-        Study("8", "extra", (View(images / "8_IM-0002-2001.dcm.jpg", "lateral", "8_IM-0002-2001"),), "", "Normal."),
+        Study(
+            "8", "extra", (View(str(images / "8_IM-0002-2001.dcm.jpg"), "lateral", "8_IM-0002-2001"),), "", "Normal."
+        ),
     ]
 
 
@@ -120,8 +122,8 @@ def test_open_i_layout(open_i: Path):
         "7",
         hashed_split("7"),
         (
-            View(folder / "CXR7_IM-0001-1001.png", "frontal", "CXR7_IM-0001-1001"),
-            View(folder / "CXR7_IM-0001-2001.png", "lateral", "CXR7_IM-0001-2001"),
+            View(str(folder / "CXR7_IM-0001-1001.png"), "frontal", "CXR7_IM-0001-1001"),
+            View(str(folder / "CXR7_IM-0001-2001.png"), "lateral", "CXR7_IM-0001-2001"),
         ),
         "The heart is not enlarged.",
         "Normal.",

@@ -61,8 +61,8 @@ def expected(root: Path) -> list[Study]:
             "s50000001",
             "train",
             (
-                View(files / "p10" / "p10000032" / "s50000001" / "aa-1.jpg", "frontal", "aa-1"),
-                View(files / "p10" / "p10000032" / "s50000001" / "aa-3.jpg", "lateral", "aa-3"),
+                View(str(files / "p10" / "p10000032" / "s50000001" / "aa-1.jpg"), "frontal", "aa-1"),
+                View(str(files / "p10" / "p10000032" / "s50000001" / "aa-3.jpg"), "lateral", "aa-3"),
             ),
             "The lungs are clear.",
             "Normal.",
@@ -70,13 +70,13 @@ def expected(root: Path) -> list[Study]:
         Study(
             "s50000002",
             "val",
-            (View(files / "p11" / "p11000001" / "s50000002" / "bb-2.jpg", "frontal", "bb-2"),),
+            (View(str(files / "p11" / "p11000001" / "s50000002" / "bb-2.jpg"), "frontal", "bb-2"),),
             "No effusion.",
         ),
         Study(
             "s50000003",
             "test",
-            (View(patient / "cc-4.jpg", "lateral", "cc-4"), View(patient / "cc-5.jpg", "other", "cc-5")),
+            (View(str(patient / "cc-4.jpg"), "lateral", "cc-4"), View(str(patient / "cc-5.jpg"), "other", "cc-5")),
             "Clear.",
             "Normal.",
         ),

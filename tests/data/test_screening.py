@@ -18,7 +18,9 @@ def views(tmp_path: Path) -> list[View]:
     for name in ("a", "b", "c"):
         Image.fromarray(np.tile(np.arange(40, dtype=np.uint8), (40, 1))).save(tmp_path / f"{name}.png")
     (tmp_path / "broken.jpg").write_text("no image")
-    return [View(tmp_path / name, "frontal", name) for name in ("a.png", "broken.jpg", "b.png", "c.png", "gone.png")]
+    return [
+        View(str(tmp_path / name), "frontal", name) for name in ("a.png", "broken.jpg", "b.png", "c.png", "gone.png")
+    ]
 
 
 def test_unreadable_and_missing_images_are_found(views: list[View], tmp_path: Path) -> None:

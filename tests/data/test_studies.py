@@ -13,9 +13,9 @@ from rarrg.types import Study, View
 
 def test_examples_are_all_views_of_studies_with_phrases() -> None:
     views = (
-        View(Path("f.png"), "frontal", "f"),
-        View(Path("l.png"), "lateral", "l"),
-        View(Path("o.png"), "other", "o"),
+        View("f.png", "frontal", "f"),
+        View("l.png", "lateral", "l"),
+        View("o.png", "other", "o"),
     )
     studies = [
         Study("a", "train", views, "…", key_phrases=("clear lungs",)),

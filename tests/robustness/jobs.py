@@ -80,7 +80,7 @@ def draw_images(folder: Path) -> None:
 
 def _views(folder: Path, version: int = 2) -> list[View]:
     paths = sorted((folder / "images").iterdir())[: IMAGES if version == 2 else IMAGES // 3]
-    return [View(path, "frontal", path.stem) for path in paths]
+    return [View(str(path), "frontal", path.stem) for path in paths]
 
 
 def _make_features(folder: Path, version: int) -> None:

@@ -111,7 +111,7 @@ def cached(pattern: str) -> Callable[[Path, Encoders], Artefact]:
     def build(folder: Path, encoders: Encoders) -> Artefact:
         path = folder / "image.png"
         Image.linear_gradient("L").save(path)
-        view = View(path, "frontal", "1")
+        view = View(str(path), "frontal", "1")
         FeatureCache(folder, encoders.vision).build([view], CPU)
         place = folder / "features" / encoders.vision.fingerprint
         (file,) = (file for file in place.glob(pattern) if pattern == MANIFEST or file.name != MANIFEST)
@@ -236,7 +236,7 @@ def test_a_pickle_in_place_of_the_verdicts_on_images_is_no_verdict(tmp_path):
     Image.linear_gradient("L").save(path)
     for content in traps(tmp_path / "marker").values():
         (tmp_path / "screened.jsonl").write_bytes(content)
-        assert screen_images([View(path, "frontal", "1")], tmp_path / "screened.jsonl") == {}
+        assert screen_images([View(str(path), "frontal", "1")], tmp_path / "screened.jsonl") == {}
     assert not (tmp_path / "marker").exists()
 
 
