@@ -3,14 +3,16 @@
 Every step reads and resizes the original files, runs the frozen image encoders and the sentence encoder, makes the cost
 of every query of the batch with every phrase of the batch (DETR's HungarianMatcher), pads each image's assignment to
 queries x queries with empty phrases (the paper's Eq. 1), and takes the contrastive loss as the OpenAI-CLIP
-re-implementation by M. Shariatnia writes it. Decoder, heads and selection loss are rarrg's, and so are the seams
-between the two: what differs is the recipe alone. Text gets no noise, so that losses can be compared.
+re-implementation by M. Shariatnia writes it. Cross-attention is torch's, which projects every token. The rest of the
+decoder, heads and selection loss are rarrg's, and so are the seams between the two: what differs is the recipe alone.
+Text gets no noise, so that losses can be compared.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from time import perf_counter
 
 import torch
@@ -23,6 +25,7 @@ from torchvision import transforms
 from rarrg.config import LossConfig
 from rarrg.data.studies import Example
 from rarrg.losses.selection import distribution_balanced_loss
+from rarrg.models.cross_attention import CrossAttention
 from rarrg.models.retriever import PhraseRetriever
 from rarrg.models.text import TextEncoder
 from rarrg.models.vision import FusedEncoder
@@ -116,6 +119,20 @@ def objective(
     of_images = -(q.T * z.T.log_softmax(dim=-1)).sum(1)
     contrastive = ((of_text + of_images) / 2).mean()
     return config.selection * selection + config.similarity * similarity + config.contrastive * contrastive
+
+
+def with_plain_attention(retriever: PhraseRetriever) -> PhraseRetriever:
+    """Let a retriever attend as torch's layer does, with the same weights."""
+    for module in retriever.modules():
+        if isinstance(module, CrossAttention):
+            module.attend = partial(_plain, module)  # type: ignore[method-assign]
+    return retriever
+
+
+def _plain(
+    attention: CrossAttention, queries: Tensor, keys: Tensor, values: Tensor, need_weights: bool = False
+) -> tuple[Tensor, Tensor | None]:
+    return attention(queries, keys, values, need_weights=need_weights)
 
 
 def reference_epoch(

