@@ -28,6 +28,8 @@ class DataConfig:
             large and a little less exact.
         cache_images: Where the encoders run in every step, keep images at their input sizes, so that each file is
             decoded once; the same pixels, a byte each.
+        shuffle_window: Shards of the cache, 256 MB each, that are read one after another and shuffled together, for
+            caches larger than memory on disks that seek; null shuffles all images.
         max_bad_images: Share of unreadable images above which the run stops; below it they are left out and listed.
         batch_size: Images a step.
         num_workers: Worker processes of the data loader.
@@ -44,6 +46,7 @@ class DataConfig:
     cache_features: bool = True
     cache_dtype: Literal["float16", "int8"] = "float16"
     cache_images: bool = False
+    shuffle_window: int | None = None
     max_bad_images: float = 0.01
     batch_size: int = 128
     num_workers: int = 0
@@ -56,6 +59,12 @@ class DataConfig:
         require(self.batch_size >= 1, "data.batch_size", "at least 1", self.batch_size)
         require(self.num_workers >= 0, "data.num_workers", "at least 0", self.num_workers)
         require(self.balance >= 0, "data.balance", "at least 0", self.balance)
+        if self.shuffle_window is not None:
+            require(self.shuffle_window >= 1, "data.shuffle_window", "at least 1, or null", self.shuffle_window)
+            if not (self.cache_features or self.cache_images):
+                raise RarrgError("data.shuffle_window: there is no cache to read; set data.cache_features to true")
+            if self.balance:
+                raise RarrgError("data.shuffle_window: draws every image once; set data.balance to 0")
         require(bool(self.train_splits), "data.train_splits", "a non-empty list", self.train_splits)
         if self.source != "phantom" and not self.root:
             raise RarrgError(f"data.root: name the folder of the {self.source} data set (--data.root DIR)")

@@ -117,6 +117,7 @@ def train(config: TrainConfig, ckpt_path: str | None = None) -> Path:
         config.seed,
         config.trainer.limit_batches,
         config.trainer.devices,
+        None if config.data.shuffle_window is None else prepared.shards(config.data.shuffle_window),
     )
     module = RetrieverModule(
         retriever,

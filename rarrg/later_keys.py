@@ -8,6 +8,7 @@ from typing import Any
 LATER: dict[str, Any] = {
     "data.cache_dtype": "float16",
     "data.cache_images": False,
+    "data.shuffle_window": None,
     "retriever.pool": None,
     "trainer.devices": 1,
 }

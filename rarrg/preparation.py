@@ -21,6 +21,7 @@ from rarrg.data.images import read_image
 from rarrg.data.pixels import PixelCache
 from rarrg.data.screening import screen_images, write_skipped
 from rarrg.data.studies import Example, examples_of, read_studies
+from rarrg.data.windows import Shards
 from rarrg.errors import RarrgError
 from rarrg.extract.key_phrases import KEY_PHRASES, read_key_phrases, with_key_phrases
 from rarrg.extract.reports import reports_of
@@ -66,6 +67,16 @@ class Prepared:
         if self.cache is not None:
             return self.cache.stored(path)
         return self.pixels.read(path) if self.pixels is not None else self.encoder.resize(read_image(path))
+
+    def shards(self, window: int) -> Shards:
+        """Where the training images lie in the cache of features or pixels.
+
+        Args:
+            window: Shards that are shuffled together.
+        """
+        kept = self.cache or self.pixels
+        assert kept is not None  # checked by DataConfig
+        return Shards.holding((kept.files_of(example.view.file) for example in self.splits["train"]), window)
 
     @property
     def phrases_per_image(self) -> float:

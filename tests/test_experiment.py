@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -17,7 +18,7 @@ import yaml
 from safetensors.torch import load_file
 
 from rarrg import experiment
-from rarrg.config import EncoderConfig, StoreConfig, TrainConfig, VisionConfig
+from rarrg.config import DataConfig, EncoderConfig, StoreConfig, TrainConfig, VisionConfig
 from rarrg.errors import RarrgError
 from rarrg.experiment import train
 from rarrg.grouping import group_phrases
@@ -175,6 +176,35 @@ def test_a_second_run_computes_no_features(tiny_config: TrainConfig, monkeypatch
 
     monkeypatch.setattr(FusedEncoder, "forward", refuse)
     train(tiny_config)
+
+
+@pytest.mark.parametrize("kept", ["features", "images"])
+def test_shards_are_shuffled_in_windows(kept: str, tiny_config: TrainConfig, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("rarrg.data.features.SHARD_BYTES", 4096)
+    monkeypatch.setattr("rarrg.data.pixels.SHARD_BYTES", 8 * 32**2)
+    asked: list[Path] = []
+    monkeypatch.setattr("rarrg.data.windows.will_need", asked.append)
+    cache = {"cache_features": kept == "features", "cache_images": kept == "images"}
+    data = dataclasses.replace(tiny_config.data, shuffle_window=1, **cache)
+    out = train(dataclasses.replace(tiny_config, data=data))
+    shards = {path for path in Path(data.cache).rglob("*.npy") if path.parent.parent.name in ("features", "pixels")}
+    assert len(shards) > 2
+    assert 2 < len({*asked}) <= len(shards)  # validation images lie in shards too
+    assert {*asked} <= shards
+    assert (out / "model.safetensors").is_file()
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"cache_features": False}, "data.shuffle_window: there is no cache"),
+        ({"balance": 0.5}, "set data.balance to 0"),
+        ({"shuffle_window": 0}, "data.shuffle_window: must be at least 1, or null"),
+    ],
+)
+def test_windows_that_cannot_be(settings: dict[str, Any], said: str) -> None:
+    with pytest.raises(RarrgError, match=said):
+        DataConfig(**{"shuffle_window": 4, **settings})
 
 
 @pytest.mark.slow

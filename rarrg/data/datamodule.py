@@ -15,6 +15,7 @@ from torch.utils.data import DataLoader, Dataset, default_collate
 from rarrg.config import DataConfig
 from rarrg.data.sampling import ResumableLoader, StepwiseBatches, shared_batches
 from rarrg.data.studies import Example
+from rarrg.data.windows import Shards
 
 Reader = Callable[[Path], tuple[Tensor, ...]]
 """Gives the tensors of an image: its features as they are cached, or its uint8 pixels for each encoder."""
@@ -81,6 +82,7 @@ class PhraseDataModule(L.LightningDataModule):
         seed: Seed of the order of images.
         limit_batches: Most batches an epoch; None takes all.
         devices: Processes that share each training batch.
+        shards: Where training images lie, for an order in windows.
     """
 
     def __init__(
@@ -94,6 +96,7 @@ class PhraseDataModule(L.LightningDataModule):
         seed: int,
         limit_batches: int | None,
         devices: int = 1,
+        shards: Shards | None = None,
     ) -> None:
         super().__init__()
         self.train = ExampleDataset(train, phrase_ids, reader)
@@ -104,6 +107,7 @@ class PhraseDataModule(L.LightningDataModule):
         self.seed = seed
         self.limit_batches = limit_batches
         self.devices = devices
+        self.shards = shards
 
     @property
     def steps_per_epoch(self) -> int:
@@ -122,6 +126,7 @@ class PhraseDataModule(L.LightningDataModule):
             self.weights,
             self.limit_batches,
             part,
+            self.shards,
         )
 
     def train_dataloader(self) -> ResumableLoader:

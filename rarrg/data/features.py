@@ -131,6 +131,10 @@ class FeatureCache:
         """
         return self._shards.read(path)
 
+    def files_of(self, path: str | Path) -> tuple[Path, ...]:
+        """The files that hold an image's features; errors are those of :meth:`stored`."""
+        return self._shards.files_of(path)
+
     def read(self, path: Path) -> Tensor:
         """Features of one image.
 

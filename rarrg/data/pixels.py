@@ -93,3 +93,7 @@ class PixelCache:
         """
         squares = {name: folder.read(path)[0] for name, folder in self._folders.items()}
         return tuple(squares[name] for name in self._names)
+
+    def files_of(self, path: str | Path) -> tuple[Path, ...]:
+        """The files that hold an image's squares; errors are those of :meth:`read`."""
+        return tuple(file for folder in self._folders.values() for file in folder.files_of(path))

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 from torch.utils.data import DataLoader, Sampler
 
+from rarrg.data.windows import ReadAhead, Shards, Window
 from rarrg.errors import RarrgError
 
 
@@ -58,6 +59,8 @@ class StepwiseBatches(Sampler[list[int]]):
     ``(seed, epoch)`` alone. Iterating starts at the batch after the last step taken, so that a run resumed in the
     middle of an epoch sees the batches that the killed one had left.
 
+    With shards, images are shuffled within windows of them (:mod:`rarrg.data.windows`), which are read ahead.
+
     Several processes may share each batch; a last one with fewer images than processes joins the one before.
 
     Args:
@@ -68,6 +71,7 @@ class StepwiseBatches(Sampler[list[int]]):
         weights: ``[images]``, sampling weights; None draws each image once an epoch.
         limit: Most batches an epoch; None takes all.
         part: Rank of this process, and number of processes that share each batch.
+        shards: Where images lie, for an order in windows; not together with weights.
 
     Raises:
         RarrgError: There are fewer images than processes.
@@ -82,12 +86,14 @@ class StepwiseBatches(Sampler[list[int]]):
         weights: Tensor | None = None,
         limit: int | None = None,
         part: tuple[int, int] = (0, 1),
+        shards: Shards | None = None,
     ) -> None:
         self.images = images
         self.seed = seed
         self.steps_taken = steps_taken
         self.weights = weights
         self.part = part
+        self.shards = shards
         self.batches = shared_batches(images, batch_size, part[1])
         self.length = len(self.batches) if limit is None else min(len(self.batches), limit)
 
@@ -98,12 +104,17 @@ class StepwiseBatches(Sampler[list[int]]):
         epoch, first = divmod(self.steps_taken(), self.length)
         # One odd multiplier keeps (seed, epoch) pairs apart for any run length in use.
         generator = torch.Generator().manual_seed(self.seed * 1_000_003 + epoch)
-        if self.weights is None:
+        windows: list[Window] = []
+        if self.shards is not None:
+            order, windows = self.shards.order(generator)
+        elif self.weights is None:
             order = torch.randperm(self.images, generator=generator)
         else:
             order = torch.multinomial(self.weights, self.images, replacement=True, generator=generator)
+        ahead = ReadAhead(windows)
         rank, processes = self.part
         for batch in self.batches[first : self.length]:
+            ahead.before(batch)
             yield order[batch][rank::processes].tolist()
 
 

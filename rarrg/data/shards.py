@@ -88,15 +88,24 @@ class ShardFolder:
         Raises:
             RarrgError: No shard holds it, or it has changed since.
         """
-        try:
-            shard, row = self._rows[image_key(path)]
-        except (KeyError, OSError) as error:
-            raise RarrgError(f"{path}: changed or vanished while training, it is not in {self.folder}") from error
+        shard, row = self._place(path)
         if shard not in self._arrays:
             # Mapped for writing to memory alone ("c"): tensors do not know of arrays that cannot be written to.
-            files = [self.folder / f"{shard}{suffix}.npy" for suffix in self._suffixes]
-            self._arrays[shard] = tuple(torch.from_numpy(self._mapped(file, shard)) for file in files)
+            self._arrays[shard] = tuple(torch.from_numpy(self._mapped(file, shard)) for file in self._files(shard))
         return tuple(array[row] for array in self._arrays[shard])
+
+    def files_of(self, path: str | Path) -> tuple[Path, ...]:
+        """The files that hold an image's arrays; errors are those of :meth:`read`."""
+        return self._files(self._place(path)[0])
+
+    def _place(self, path: str | Path) -> tuple[str, int]:
+        try:
+            return self._rows[image_key(path)]
+        except (KeyError, OSError) as error:
+            raise RarrgError(f"{path}: changed or vanished while training, it is not in {self.folder}") from error
+
+    def _files(self, shard: str) -> tuple[Path, ...]:
+        return tuple(self.folder / f"{shard}{suffix}.npy" for suffix in self._suffixes)
 
     def _mapped(self, file: Path, shard: str) -> np.ndarray:
         try:

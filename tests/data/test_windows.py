@@ -1,0 +1,95 @@
+from __future__ import annotations
+
+from itertools import chain
+from pathlib import Path
+
+import pytest
+import torch
+
+from rarrg.data import windows
+from rarrg.data.sampling import StepwiseBatches
+from rarrg.data.windows import ReadAhead, Shards, Window, will_need
+
+SHARDS = 7
+IMAGES_OF = [i % SHARDS for i in range(40)]  # shards of six and five images, spread over the data set
+
+
+def shards(window: int) -> Shards:
+    return Shards.holding([(Path(f"{number}.npy"), Path(f"{number}.scale.npy")) for number in IMAGES_OF], window)
+
+
+def seeded(seed: int = 0) -> torch.Generator:
+    return torch.Generator().manual_seed(seed)
+
+
+@pytest.mark.parametrize("window", [1, 3, 7, 100])
+def test_an_epoch_has_every_image_once_and_a_window_whole_shards(window: int) -> None:
+    where = shards(window)
+    order, parts = where.order(seeded())
+    assert sorted(order.tolist()) == list(range(len(IMAGES_OF)))
+    ends = [part.start for part in parts[1:]] + [len(order)]
+    seen: list[int] = []
+    for part, end in zip(parts, ends, strict=True):
+        held = {IMAGES_OF[image] for image in order[part.start : end].tolist()}
+        assert {file for shard in held for file in where.files[shard]} == set(part.files)
+        assert len(held) <= window
+        seen += held
+    assert sorted(seen) == list(range(SHARDS))
+
+
+def test_images_of_a_window_and_windows_are_shuffled_anew_each_epoch() -> None:
+    (first, parts), (second, others) = (shards(3).order(seeded(epoch)) for epoch in (0, 1))
+    assert {*parts[0].files} != {*others[0].files}
+    assert first.tolist() != second.tolist()
+    inside = [IMAGES_OF[image] for image in first[: parts[1].start].tolist()]
+    assert inside != sorted(inside, key=inside.index)  # not shard by shard
+
+
+def test_a_window_of_all_shards_mixes_all_images() -> None:
+    order, parts = shards(SHARDS).order(seeded())
+    assert len(parts) == 1
+    assert len({IMAGES_OF[image] for image in order[:12].tolist()}) > 3
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    names: list[str] = []
+    monkeypatch.setattr(windows, "will_need", lambda file: names.append(file.name))
+    return names
+
+
+def test_a_window_is_asked_for_one_window_ahead_and_once(asked: list[str]) -> None:
+    ahead = ReadAhead([Window(start, [Path(name)]) for start, name in ((0, "a"), (10, "b"), (20, "c"), (30, "d"))])
+    ahead.before(slice(0, 8))
+    assert asked == ["a", "b"]
+    ahead.before(slice(8, 16))  # reaches into the second
+    assert asked == ["a", "b", "c"]
+    ahead.before(slice(16, 20))
+    assert asked == ["a", "b", "c"]
+    ahead.before(slice(20, 40))
+    assert asked == ["a", "b", "c", "d"]
+
+
+def test_a_resumed_epoch_asks_for_nothing_that_is_past(asked: list[str]) -> None:
+    ahead = ReadAhead([Window(start, [Path(name)]) for start, name in ((0, "a"), (10, "b"), (20, "c"))])
+    ahead.before(slice(15, 25))
+    assert asked == ["b", "c"]
+
+
+def test_a_resumed_run_sees_the_batches_that_were_left(asked: list[str]) -> None:
+    def batches(taken: int) -> list[list[int]]:
+        return list(StepwiseBatches(len(IMAGES_OF), 6, 3, lambda: taken, shards=shards(2)))
+
+    epochs = [*batches(0), *batches(7)]
+    for epoch in (epochs[:7], epochs[7:]):
+        assert sorted(chain.from_iterable(epoch)) == list(range(len(IMAGES_OF)))
+    assert epochs[:7] != epochs[7:]
+    for step in range(14):
+        assert batches(step) == epochs[step : 7 * (step // 7 + 1)]
+
+
+def test_files_are_asked_of_the_system(tmp_path: Path) -> None:
+    (tmp_path / "shard.npy").write_bytes(b"0" * 100_000)
+    will_need(tmp_path / "shard.npy")
+    with pytest.raises(FileNotFoundError):
+        will_need(tmp_path / "gone.npy")
