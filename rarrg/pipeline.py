@@ -12,12 +12,11 @@ import torch
 from torch import Tensor
 
 from rarrg import __version__
-from rarrg.artifacts import sha256_of
 from rarrg.data.remote import read_located
 from rarrg.devices import device_of
 from rarrg.errors import RarrgError
 from rarrg.metrics.findings import label_findings
-from rarrg.models.model_folder import encoders_of
+from rarrg.models.model_folder import encoders_of, weights_checksum
 from rarrg.models.reference import check_reference
 from rarrg.models.retriever import PhraseRetriever, model_folder, select_queries, shared_logits
 from rarrg.models.vision import FusedEncoder, load_fused
@@ -141,7 +140,7 @@ class ReportGenerator:
             place,
             {
                 "name": folder.resolve().name if is_local else str(model),
-                "sha256": sha256_of(folder / "model.safetensors"),
+                "sha256": weights_checksum(folder),
             },
             {"name": store_folder.resolve().name, "sha256": phrases.checksum},
             open_writer(writing, phrases.credentialed, hear),

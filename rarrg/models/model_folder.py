@@ -99,6 +99,11 @@ def write_model(folder: Path, weights: Mapping[str, Tensor], info: ModelInfo) ->
                 (made / name).replace(folder / name)
 
 
+def weights_checksum(folder: Path) -> str:
+    """SHA-256 of a model's weights, by its manifest, which :func:`read_model` has compared with the file."""
+    return Manifest.load(folder, NAME, VERSION).sha256[WEIGHTS]
+
+
 def read_model(folder: Path) -> tuple[dict[str, Tensor], ModelInfo]:
     """Read a model folder.
 
@@ -110,7 +115,10 @@ def read_model(folder: Path) -> tuple[dict[str, Tensor], ModelInfo]:
             f"{folder}: holds no trained model, or one whose writing was cut short (no {MANIFEST}); train one with "
             "python train.py"
         )
-    Manifest.load(folder, NAME, VERSION).verify(folder)
+    manifest = Manifest.load(folder, NAME, VERSION)
+    if unlisted := {WEIGHTS, CONFIG} - set(manifest.sha256):
+        raise RarrgError(f"{folder / MANIFEST}: does not list {', '.join(sorted(unlisted))}; train the model again")
+    manifest.verify(folder)
     try:
         info = ModelInfo(**yaml.safe_load((folder / CONFIG).read_text(encoding="utf-8")))
     except (TypeError, UnicodeDecodeError, yaml.YAMLError) as error:

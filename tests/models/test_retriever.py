@@ -273,6 +273,9 @@ def test_missing_changed_and_other_version(saved: Path, tmp_path: Path):
             PhraseRetriever.from_pretrained(broken)
     (saved / "README.md").write_text("My own words.")
     PhraseRetriever.from_pretrained(saved)
+    Manifest.of(saved, folders.NAME, folders.VERSION, ["config.yaml"], {}).save(saved)
+    with pytest.raises(RarrgError, match=r"does not list model\.safetensors"):
+        PhraseRetriever.from_pretrained(saved)
     Manifest.of(saved, folders.NAME, 99, ["config.yaml"], {}).save(saved)
     with pytest.raises(RarrgError, match="version 99, expected phrase-retriever version 1"):
         PhraseRetriever.from_pretrained(saved)
