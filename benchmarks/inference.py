@@ -108,6 +108,9 @@ def write_model(folder: Path, pairs: Sequence[Pair]) -> Path:
     return folder / "model"
 
 
+LOADED = "import torch and timm, load the weights into the encoder"
+
+
 def cold(model: Path, pair: Pair, repeats: int) -> tuple[Table, list[Goal]]:
     """Seconds of whole processes."""
     frontal, lateral = map(str, pair)
@@ -121,7 +124,7 @@ def cold(model: Path, pair: Pair, repeats: int) -> tuple[Table, list[Goal]]:
         "rarrg --help": ["-m", "rarrg", "--help"],
         "import torch": ["-c", "import torch"],
         "import torch, read the weights": ["-c", raw],
-        "import torch and timm, load the weights into the encoder": [
+        LOADED: [
             "-c",
             f"import torch, timm; from safetensors.torch import load_file; {read}; {build}",
         ],
@@ -133,12 +136,17 @@ def cold(model: Path, pair: Pair, repeats: int) -> tuple[Table, list[Goal]]:
         return lambda: subprocess.run([sys.executable, *arguments], cwd=ROOT, check=True, capture_output=True)
 
     seconds = alternate({name: run(arguments) for name, arguments in words.items()}, repeats)
-    floor = seconds["import torch, read the weights"].median
+    floor, loaded = seconds["import torch, read the weights"].median, seconds[LOADED].median
     rows = [(name, spread(each, "s"), f"{each.median / floor:.2f}") for name, each in seconds.items()]
     ours, usage = seconds["infer.py"].median, seconds["rarrg --help"].median
     goals = [
         Goal(
             "cold report: at most 1.5 times importing torch and reading the weights", rows[-1][2], ours <= 1.5 * floor
+        ),
+        Goal(
+            "cold report: at most 1.5 times importing torch and timm and loading the weights into timm's network",
+            f"{ours / loaded:.2f}",
+            ours <= 1.5 * loaded,
         ),
         Goal("rarrg --help: under 0.5 s", f"{usage:.2f} s", usage < 0.5),
     ]
