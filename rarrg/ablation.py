@@ -1,8 +1,8 @@
 """``rarrg ablate``: experiments that differ from a base configuration by a few keys, trained, evaluated and compared.
 
 The output folder gets ``models/`` (one for each training that differs, and seed), ``EXPERIMENT/seed-N/`` (what
-``rarrg evaluate`` writes), ``ablation.csv`` and ``ablation.md``. What stands already, made with the same keys, is not
-made again, and a training that broke off is resumed.
+``rarrg evaluate`` writes), and a table named after the grid's file, ``GRID.csv`` and ``GRID.md``. What stands already,
+made with the same keys, is not made again, and a training that broke off is resumed.
 """
 
 from __future__ import annotations
@@ -169,10 +169,11 @@ def ablate(
         )
         folders.setdefault(each.name, []).append(place)
     cells = cells_of(folders, grid.against, options.draws)
-    write_csv(options.out / "ablation.csv", map(dataclasses.asdict, cells), [f.name for f in dataclasses.fields(Cell)])
+    name = Path(options.config).stem  # grids may share a folder, and with it their models
+    write_csv(options.out / f"{name}.csv", map(dataclasses.asdict, cells), [f.name for f in dataclasses.fields(Cell)])
     table = as_markdown(cells, {each.name: each.about for each in chosen}, grid.against, len(grid.seeds))
-    write_text(options.out / "ablation.md", table)
-    say(f"\n{table}\nwritten to {options.out}")
+    write_text(options.out / f"{name}.md", table)
+    say(f"\n{table}\nwritten to {options.out / name}.md")
     return cells
 
 

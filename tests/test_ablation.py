@@ -101,7 +101,7 @@ def test_a_grid_is_run_once_and_gives_a_table(tiny_config: TrainConfig, tmp_path
     assert by["E7", "findings_micro_f1"].difference == 0
     assert by["E7", "rouge_l"].low == by["E7", "rouge_l"].high == 0
     assert by["E1", "rouge_l"].lowest <= by["E1", "rouge_l"].value <= by["E1", "rouge_l"].highest
-    table = (tmp_path / "out" / "ablation.md").read_text(encoding="utf-8")
+    table = (tmp_path / "out" / "grid.md").read_text(encoding="utf-8")
     assert "| E11 | and an LLM |" in table
     said = {row["text"] for row in read_jsonl(tmp_path / "out" / "E1" / "seed-0" / "reports.jsonl")}
     assert said

@@ -26,7 +26,7 @@ from rarrg.writer_config import WriterConfig
 
 CONFIGS = Path(__file__).resolve().parents[1] / "configs"
 WRITERS = sorted(str(path.relative_to(CONFIGS)) for path in CONFIGS.glob("writer/*.yaml"))
-GRIDS = ["ablation/iu_xray.yaml", "ablation/mimic.yaml"]
+GRIDS = ["ablation/iu_xray.yaml", "ablation/iu_xray_writers.yaml", "ablation/mimic.yaml"]
 NAMES = sorted({str(path.relative_to(CONFIGS)) for path in CONFIGS.rglob("*.yaml")} - {*WRITERS, *GRIDS})
 
 
