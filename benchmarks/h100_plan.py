@@ -101,7 +101,7 @@ def main() -> None:
     encoders = encoder_operations()
     rows, hours_of = [], {}
     for cache in CACHES:
-        operations = decoder_operations(cache.grid)
+        operations = decoder_operations(cache.grid, plain=True)  # as on a GPU
         seconds = []
         for share in SHARES:
             once = 0.0 if cache.encodes else IMAGES * encoders / (share * PEAK)

@@ -217,7 +217,8 @@ def run(options: argparse.Namespace, place: Path) -> Report:
                 f"The nearest of {count:,} phrases",
                 ("search", *(f"{size} queries, ms" for size in SIZES), "times exact", "recall@1", "recall@10"),
                 search,
-                f"{IMAGE} queries are about an image's; times exact are theirs. {len(queries)} queries for recall.",
+                f"{IMAGE} queries are about an image's; times exact are theirs. {len(queries)} queries for "
+                f"recall, {BATCH} where there is no index.",
             ),
             Table(
                 "What an index costs",

@@ -169,7 +169,7 @@ def ablate(
         )
         folders.setdefault(each.name, []).append(place)
     cells = cells_of(folders, grid.against, options.draws)
-    name = Path(options.config).stem  # grids may share a folder, and with it their models
+    name = Path(options.config).stem  # grids of the same base may share a folder, and with it models and evaluations
     write_csv(options.out / f"{name}.csv", map(dataclasses.asdict, cells), [f.name for f in dataclasses.fields(Cell)])
     table = as_markdown(cells, {each.name: each.about for each in chosen}, grid.against, len(grid.seeds))
     write_text(options.out / f"{name}.md", table)

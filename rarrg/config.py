@@ -28,8 +28,9 @@ class DataConfig:
             large and a little less exact.
         cache_images: Where the encoders run in every step, keep images at their input sizes, so that each file is
             decoded once; the same pixels, a byte each.
-        shuffle_window: Shards of the cache, 256 MB each, that are read one after another and shuffled together, for
-            caches larger than memory on disks that seek; null shuffles all images.
+        shuffle_window: Shards of the cache that are read one after another and shuffled together, for caches larger
+            than memory on disks that seek; a shard has 256 MB, of resized images as much for each encoder. Null
+            shuffles all images.
         max_bad_images: Share of unreadable images above which the run stops; below it they are left out and listed.
         batch_size: Images a step.
         num_workers: Worker processes of the data loader.

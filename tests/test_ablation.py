@@ -59,7 +59,7 @@ def test_what_is_no_grid_is_one_line(tmp_path: Path, changes: dict, message: str
     assert "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize("name", ["iu_xray.yaml", "mimic.yaml"])
+@pytest.mark.parametrize("name", ["iu_xray.yaml", "iu_xray_writers.yaml", "mimic.yaml"])
 def test_every_experiment_changes_its_base_by_keys_that_exist(name: str, tmp_path: Path):
     grid = read_grid(CONFIGS / "ablation" / name)
     base, _ = parse_train([f"--config={CONFIGS / grid.base}", "--data.root=data"])

@@ -183,7 +183,7 @@ def test_shards_are_shuffled_in_windows(kept: str, tiny_config: TrainConfig, mon
     monkeypatch.setattr("rarrg.data.features.SHARD_BYTES", 4096)
     monkeypatch.setattr("rarrg.data.pixels.SHARD_BYTES", 8 * 32**2)
     asked: list[Path] = []
-    monkeypatch.setattr("rarrg.data.windows.will_need", asked.append)
+    monkeypatch.setattr("rarrg.data.windows.will_need", asked.extend)
     cache = {"cache_features": kept == "features", "cache_images": kept == "images"}
     data = dataclasses.replace(tiny_config.data, shuffle_window=1, **cache)
     out = train(dataclasses.replace(tiny_config, data=data))
@@ -192,6 +192,23 @@ def test_shards_are_shuffled_in_windows(kept: str, tiny_config: TrainConfig, mon
     assert 2 < len({*asked}) <= len(shards)  # validation images lie in shards too
     assert {*asked} <= shards
     assert (out / "model.safetensors").is_file()
+
+    again = dataclasses.replace(tiny_config, data=data, trainer=dataclasses.replace(tiny_config.trainer, epochs=9))
+    monkeypatch.setattr("rarrg.data.windows.Shards.digest", property(lambda _: "of another cache"))
+    with pytest.raises(RarrgError, match="holds the images in other shards"):
+        train(again, ckpt_path="last")
+
+
+@pytest.mark.parametrize(
+    ("found", "precision"),
+    [({"amx_bf16": True}, "bf16-mixed"), ({"avx512_bf16": True}, "32-true"), ({}, "32-true")],
+)
+def test_bfloat16_by_itself_where_a_cpu_is_faster_with_it(
+    found: dict[str, bool], precision: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: found)
+    assert experiment._precision("auto", torch.device("cpu")) == precision
+    assert experiment._precision("bf16-mixed", torch.device("cpu")) == "bf16-mixed"
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,7 @@ from rarrg.config import DataConfig
 from rarrg.data.sampling import ResumableLoader, StepwiseBatches, shared_batches
 from rarrg.data.studies import Example
 from rarrg.data.windows import Shards
+from rarrg.errors import RarrgError
 
 Reader = Callable[[Path], tuple[Tensor, ...]]
 """Gives the tensors of an image: its features as they are cached, or its uint8 pixels for each encoder."""
@@ -128,6 +129,22 @@ class PhraseDataModule(L.LightningDataModule):
             part,
             self.shards,
         )
+
+    def state_dict(self) -> dict[str, Any]:
+        """What the order of images follows from besides seed and step; Lightning keeps it in checkpoints."""
+        return {"shards": None if self.shards is None else self.shards.digest}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Refuse to go on in another order.
+
+        Raises:
+            RarrgError: The cache holds the images in other shards than when the run began.
+        """
+        if state != self.state_dict():
+            raise RarrgError(
+                "data.cache: holds the images in other shards than when the run began, so that its order of images "
+                "cannot go on; resume with that cache, or start anew in another --out folder"
+            )
 
     def train_dataloader(self) -> ResumableLoader:
         """Training batches in the order of the seed and step."""

@@ -56,8 +56,8 @@ class StepwiseBatches(Sampler[list[int]]):
     """Batches of image indices, counted from the number of steps already taken.
 
     Every epoch is a permutation of all images or, with weights, as many draws with replacement. Its order depends on
-    ``(seed, epoch)`` alone. Iterating starts at the batch after the last step taken, so that a run resumed in the
-    middle of an epoch sees the batches that the killed one had left.
+    ``(seed, epoch)`` alone, with shards on how they hold the images as well. Iterating starts at the batch after the
+    last step taken, so that a run resumed in the middle of an epoch sees the batches that the killed one had left.
 
     With shards, images are shuffled within windows of them (:mod:`rarrg.data.windows`), which are read ahead.
 

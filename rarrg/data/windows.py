@@ -8,14 +8,21 @@ asked for ahead, so that it lies in the system's page cache when its images are 
 
 from __future__ import annotations
 
+import hashlib
 import os
+import threading
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 import torch
 from torch import Tensor
+
+READ_AHEAD = "read-ahead"
+"""Name of the threads that ask."""
+_PIECE = 128 * 2**10
 
 
 @dataclass(frozen=True)
@@ -24,12 +31,12 @@ class Shards:
 
     Attributes:
         of: Number of the shard of each image, int64 ``[images]``.
-        files: Files of each shard.
+        files: Files of each shard, with those of other sizes of the same images.
         window: Shards that are shuffled together.
     """
 
     of: Tensor
-    files: Sequence[tuple[Path, ...]]
+    files: Sequence[Sequence[Path]]
     window: int
 
     @classmethod
@@ -37,12 +44,24 @@ class Shards:
         """Number the shards of images.
 
         Args:
-            files: Files that hold each image.
+            files: Files that hold each image; the first of them is its shard.
             window: Shards that are shuffled together.
         """
-        numbers: dict[tuple[Path, ...], int] = {}
-        of = torch.tensor([numbers.setdefault(each, len(numbers)) for each in files])
-        return cls(of, list(numbers), window)
+        numbers: dict[Path, int] = {}
+        held: list[dict[Path, None]] = []
+        of = []
+        for first, *others in files:
+            number = numbers.setdefault(first, len(numbers))
+            if number == len(held):
+                held.append({})
+            held[number].update(dict.fromkeys((first, *others)))
+            of.append(number)
+        return cls(torch.tensor(of), [list(each) for each in held], window)
+
+    @property
+    def digest(self) -> str:
+        """16 hex digits over what an order follows from besides the seed: another cut of the cache has another."""
+        return hashlib.sha256(self.of.numpy().tobytes()).hexdigest()[:16]
 
     def order(self, generator: torch.Generator) -> tuple[Tensor, list[Window]]:
         """An epoch's order: every image once.
@@ -96,17 +115,23 @@ class ReadAhead:
             batch: Its places in the epoch's order; batches come in this order, from any of them on.
         """
         first, last = (bisect_right(self._starts, place) - 1 for place in (batch.start, batch.stop - 1))
-        for window in self._windows[max(self._asked, first) : last + 2]:
-            for file in window.files:
-                will_need(file)
+        wanted = [file for window in self._windows[max(self._asked, first) : last + 2] for file in window.files]
         self._asked = max(self._asked, last + 2)
+        if wanted:
+            # The call waits where the disk has enough to do already.
+            threading.Thread(target=will_need, args=(wanted,), name=READ_AHEAD, daemon=True).start()
 
 
-def will_need(file: Path) -> None:
-    """Have the system read a file into its page cache; does nothing where it has no such call."""
-    if hasattr(os, "posix_fadvise"):
-        descriptor = os.open(file, os.O_RDONLY)
-        try:
-            os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_WILLNEED)
-        finally:
-            os.close(descriptor)
+def will_need(files: Iterable[Path]) -> None:
+    """Have the system read files into its page cache, one after another; does nothing where it has no such call.
+
+    Linux reads no more of a call than the device's read-ahead, so each asks for a piece of 128 KiB, the usual one. A
+    file that is gone is passed over: who maps it says so.
+    """
+    if not hasattr(os, "posix_fadvise"):
+        return
+    for file in files:
+        with suppress(OSError), file.open("rb") as opened:
+            descriptor = opened.fileno()
+            for start in range(0, os.fstat(descriptor).st_size, _PIECE):
+                os.posix_fadvise(descriptor, start, _PIECE, os.POSIX_FADV_WILLNEED)

@@ -130,7 +130,9 @@ def _timm_backbone(spec: str, network: Any, size: int | None, stages: Sequence[i
         architecture["stages"] = list(stages)
     try:
         with torch.inference_mode():
-            shape = features(network, torch.zeros(1, 3, size, size)).shape
+            # As VisionEncoder asks: a network that reads its maps in one order of memory alone shows here.
+            pixels = torch.zeros(1, 3, size, size).contiguous(memory_format=torch.channels_last)
+            shape = features(network, pixels).shape
     except (RuntimeError, AssertionError, ValueError) as error:
         raise RarrgError(f"{spec}: makes no feature map of {size} x {size} pixels ({first_line(error)})") from error
     return Backbone(

@@ -502,6 +502,8 @@ def test_order_in_memory_changes_no_map(untrained_timm):
         expected = backbone.features(backbone.network.eval(), pixels)
     encoder = VisionEncoder("a network", backbone)
     torch.testing.assert_close(encoder(pixels), expected, atol=1e-5, rtol=1e-4)
+    assert encoder.network.conv_stem.weight.is_contiguous(memory_format=torch.channels_last)
+    assert encoder(pixels).is_contiguous(memory_format=torch.channels_last)
     assert encoder.fingerprint == VisionEncoder("a network", backbone).fingerprint
 
 
