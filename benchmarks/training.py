@@ -232,8 +232,8 @@ def main() -> None:
             "Training",
             "The recipe as DETR and TranSQ write it (encoders and sentence encoder in every step, original files, cost "
             "of all pairs, square assignment) beside rarrg, which computes features and phrase embeddings once; the "
-            "same retriever (6 layers, width 768, 50 queries), losses and images, float32; cross-attention of the recipe "
-            "is torch's layer, its encoders keep channels last as rarrg's do. Images are "
+            "same retriever (6 layers, width 768, 50 queries), losses and images, float32. The recipe's "
+            "cross-attention is torch's layer; its encoders keep channels last as rarrg's do. Images are "
             f"{'phantoms' if config.data.source == 'phantom' else 'of IU X-Ray (256 x 256 JPEG files)'}. The sentence "
             "encoder is MiniLM, six times cheaper than the paper's MPNet.",
             [epochs_table(measured), operations_table(), parts_table(measured), *shown, step_choices, choices],
