@@ -212,7 +212,7 @@ def main() -> None:
         encoders = paper_encoders(folder, quick)
         (folder / "caches").mkdir()
         repeats = 1 if quick else 2
-        few = 2  # images, of the paper's encoders
+        few = 2 if quick else 4  # images, of the paper's encoders
         measured = []
         for pool in (None, 4 if quick else 10):
             fused = load_fused(encoders, pool)
