@@ -1,7 +1,7 @@
 """An order of images for caches on disks that seek: shards are read whole, a window of them at a time.
 
-A permutation of all images reads here and there, which a spinning or networked disk does a hundred times more slowly
-than it reads on, unless the cache fits into memory. So shards come in random order, some of them at a time, and images
+A permutation of all images reads here and there, which a spinning or networked disk does far more slowly than it reads
+on, unless the cache fits into memory. So shards come in random order, some of them at a time, and images
 are shuffled among those; WebDataset and MosaicML's StreamingDataset shuffle alike. The window after the one in use is
 asked for ahead, so that it lies in the system's page cache when its images are mapped: nothing is copied for it.
 """
