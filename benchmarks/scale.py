@@ -39,7 +39,7 @@ def images_of(studies: int) -> Iterator[tuple[str, str, str, str]]:
     seconds = round(studies * (IMAGES - STUDIES) / STUDIES)
     for study in range(studies):
         for view in range(1 + (study < seconds)):
-            subject = str(10_000_000 + study % SUBJECTS)
+            subject = str(10_000_000 + study * SUBJECTS // STUDIES)  # the tables are in the subjects' order
             yield f"{study:08x}-{view}", subject, str(50_000_000 + study), ("PA", "LATERAL")[view]
 
 

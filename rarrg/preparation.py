@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import logging
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -163,14 +162,12 @@ def stored_phrases(examples: Sequence[Example]) -> list[StoredPhrase]:
         Each distinct phrase with the number of studies that have it and the first ``SHOWN_STUDIES`` of them.
     """
     studies = {example.study_id: example.phrases for example in examples}
-    counts = Counter(chain.from_iterable(map(dict.fromkeys, studies.values())))
-    shown: defaultdict[str, list[str]] = defaultdict(list)
+    having: defaultdict[str, list[str]] = defaultdict(list)
     for study, phrases in studies.items():
         for phrase in dict.fromkeys(phrases):
-            if len(first := shown[phrase]) < SHOWN_STUDIES:
-                first.append(study)
-    ordered = sorted(sorted(counts), key=counts.__getitem__, reverse=True)  # equals keep the order of their texts
-    return [StoredPhrase(text, counts[text], tuple(shown[text])) for text in ordered]
+            having[phrase].append(study)
+    found = [StoredPhrase(text, len(ids), tuple(ids[:SHOWN_STUDIES])) for text, ids in having.items()]
+    return sorted(found, key=lambda phrase: (-phrase.count, phrase.text))
 
 
 def channel_statistics(prepared: Prepared, device: torch.device, seed: int) -> tuple[Tensor, Tensor]:

@@ -58,7 +58,7 @@ def _recorded(ledger: Path) -> dict[str, str | None]:
     """Verdicts of earlier runs; a last line torn by a kill is passed over, its image is read again."""
     verdicts: dict[str, str | None] = {}
     if ledger.is_file():
-        with ledger.open("rb") as lines:
+        with ledger.open(encoding="utf-8", errors="replace") as lines:
             for line in lines:
                 try:
                     key, fault = json.loads(line)

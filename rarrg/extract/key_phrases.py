@@ -43,7 +43,7 @@ def read_key_phrases(path: Path) -> dict[str, tuple[str, ...]]:
             raise RarrgError(f"{where}: key_phrases must be a list of non-empty texts, got {found!r}")
         if not isinstance(row.get("provenance", {}), dict):
             raise RarrgError(f"{where}: provenance must be an object, got {row['provenance']!r}")
-        phrases[study_id] = tuple(known.setdefault(phrase, phrase) for phrase in found)
+        phrases[study_id] = tuple(map(known.setdefault, found, found))
     return phrases
 
 
