@@ -62,6 +62,11 @@ class Cluster:
                 "--head`, or give local"
             ) from error
         self._address = address
+        context = ray.data.DataContext.get_current()
+        context.execution_options.preserve_order = True
+        context.enable_progress_bars = False
+        context.print_on_execution_start = False
+        logging.getLogger("ray.data").setLevel(logging.CRITICAL)  # errors come as exceptions
 
     def check(self, policy: EndpointPolicy) -> None:
         """Make sure that the machines may get text, before any is sent.
@@ -107,19 +112,12 @@ class Cluster:
         if not batches:
             return
         data = self._ray.data
-        context = data.DataContext.get_current()
-        context.execution_options.preserve_order = True
-        context.enable_progress_bars = False
-        context.print_on_execution_start = False
-        logging.getLogger("ray.data").setLevel(logging.ERROR)
-        found = self._ray.cluster_resources()
-        on_gpus = bool(gpus) and found.get("GPU", 0) >= gpus
-        actors = int(found["GPU"] // gpus if on_gpus else found.get("CPU", 1))
+        actors, on_gpus = self.workers(gpus)
         worked = data.from_items(batches, override_num_blocks=len(batches)).map_batches(
             _Actor,
             fn_constructor_args=(make, Path.cwd()),
             batch_size=1,
-            compute=data.ActorPoolStrategy(min_size=1, max_size=max(1, min(actors, len(batches)))),
+            compute=data.ActorPoolStrategy(min_size=1, max_size=min(actors, len(batches))),
             **({"num_gpus": gpus} if on_gpus else {"num_cpus": 1}),
         )
         for result in worked.iter_rows():
@@ -127,6 +125,12 @@ class Cluster:
             if "error" in answer:
                 raise RarrgError(answer["error"])
             yield from answer["rows"]
+
+    def workers(self, gpus: int) -> tuple[int, bool]:
+        """How many actors there is room for, and whether each has its GPUs; where there are none, it has one core."""
+        found = self._ray.cluster_resources()
+        on_gpus = bool(gpus) and found.get("GPU", 0) >= gpus
+        return max(1, int(found["GPU"] // gpus if on_gpus else found.get("CPU", 1))), on_gpus
 
     def ask(self, make: Callable[[], Row], gpus: int = 0) -> Row:
         """What one machine of the cluster answers, as the name of a model that only it can load."""

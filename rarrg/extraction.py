@@ -40,8 +40,9 @@ from rarrg.extract.reports import ReportText, read_reports, reports_of, write_re
 from rarrg.extract.stage import Do, Failure, Shard
 from rarrg.extract_config import ExtractConfig
 from rarrg.extraction_on_ray import spread
-from rarrg.llm.chat import Sampling
+from rarrg.llm.chat import Backend, Sampling
 from rarrg.llm.endpoints import EndpointPolicy
+from rarrg.llm_config import LLMConfig
 
 CACHE = "replies.sqlite"
 SHOWN = 2
@@ -240,7 +241,7 @@ class Extraction:
         llm = self.config.llm
         policy = EndpointPolicy(self._credentialed, tuple(self.config.allow_hosts))
         with self._cluster() as cluster:
-            if cluster is not None:
+            if cluster is not None and llm.chosen_backend != "vllm":
                 on_gpus = 0 if llm.base_url else llm.tensor_parallel
                 name = cluster.ask(lambda: {"model": open_backend(llm, policy).model}, on_gpus)["model"]
                 yield (
@@ -253,7 +254,7 @@ class Extraction:
                 )
                 return
             with ReplyCache(Path(llm.cache or self.folder / CACHE)) as cache:
-                backend = open_backend(llm, policy)
+                backend = open_backend(llm, policy) if cluster is None else _vllm_on(cluster, llm)
                 yield backend.model, asking(backend, rules, prompt, sampling, llm.attempts, cache)
 
     @contextmanager
@@ -342,6 +343,14 @@ def extract(step: str, options: ExtractOptions, say: Callable[[str], None]) -> N
     with extraction.locked(merging=step == "merge"):
         for run in steps[step]:
             run()
+
+
+def _vllm_on(cluster: Cluster, llm: LLMConfig) -> Backend:
+    """The model in vLLM on the machines of a cluster; without GPUs in one engine."""
+    from rarrg.llm.vllm_on_ray import VLLMOnRay
+
+    engines, on_gpus = cluster.workers(llm.tensor_parallel)
+    return VLLMOnRay(llm, engines if on_gpus else 1, on_gpus)
 
 
 @contextmanager

@@ -54,6 +54,11 @@ class LLMConfig:
     tensor_parallel: int = 1
     cache: str | None = None
 
+    @property
+    def chosen_backend(self) -> Literal["openai", "vllm", "transformers"]:
+        """The backend, where none is named too."""
+        return self.backend or ("openai" if self.base_url else "vllm")
+
     def __post_init__(self) -> None:
         require(bool(self.model), "llm.model", "a model's name", self.model)
         require(self.temperature >= 0, "llm.temperature", "at least 0", self.temperature)

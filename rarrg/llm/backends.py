@@ -21,12 +21,11 @@ def open_backend(config: LLMConfig, policy: EndpointPolicy, hear: Callable[[str]
     Raises:
         RarrgError: A package, the model or the server cannot be had, or the policy refuses the server.
     """
-    backend = config.backend or ("openai" if config.base_url else "vllm")
-    if backend == "openai":
+    if config.chosen_backend == "openai":
         from rarrg.llm.openai_server import OpenAIServer
 
         return OpenAIServer(config, policy, hear=hear)
-    if backend == "vllm":
+    if config.chosen_backend == "vllm":
         from rarrg.llm.vllm_model import VLLMModel
 
         return VLLMModel(config)

@@ -43,22 +43,14 @@ class VLLMModel:
                 f"{config.model}: backend vllm needs vLLM ({error}); pip install 'rarrg[vllm]' in an environment of "
                 "its own, without rarrg[extract]"
             ) from error
-        quantized = f" ({config.quantization})" if config.quantization else ""
-        self.model = model_name(config.model) + quantized
+        self.model = served_name(config)
         self._refusals = _refusals()
         # RuntimeError is how vLLM says that its engine did not start, as for want of a GPU or of memory.
         failures: tuple[type[Exception], ...] = (OSError, RuntimeError, *self._refusals)
         try:
-            self._llm = LLM(
-                model=config.model,
-                quantization=config.quantization,
-                max_model_len=config.context,
-                tensor_parallel_size=config.tensor_parallel,
-                enable_prefix_caching=True,
-                seed=config.seed,
-            )
+            self._llm = LLM(**engine_settings(config))
         except failures as error:
-            raise RarrgError(f"{config.model}: vLLM cannot load it ({_line(error)})") from error
+            raise RarrgError(f"{config.model}: vLLM cannot load it ({one_line(error)})") from error
 
     def complete(self, requests: Iterable[Request]) -> Iterator[tuple[Request, Completion | LLMError]]:
         """Answer requests in their order, 1024 at a time; see ``Backend.complete``."""
@@ -81,7 +73,7 @@ class VLLMModel:
             # vLLM looks at all prompts before it answers any, and one that is too long fails its whole chunk. Halves
             # of halves lead to that one in a few steps.
             if len(requests) == 1:
-                yield requests[0], LLMError(f"{self.model}: vLLM refuses the request ({_line(error)})")
+                yield requests[0], LLMError(f"{self.model}: vLLM refuses the request ({one_line(error)})")
                 return
             middle = len(requests) // 2
             yield from self._answer(requests[:middle])
@@ -106,6 +98,23 @@ class VLLMModel:
                     model=self.model,
                 ),
             )
+
+
+def engine_settings(config: LLMConfig) -> dict[str, Any]:
+    """What vLLM's engine is made with, here or elsewhere."""
+    return {
+        "model": config.model,
+        "quantization": config.quantization,
+        "max_model_len": config.context,
+        "tensor_parallel_size": config.tensor_parallel,
+        "enable_prefix_caching": True,
+        "seed": config.seed,
+    }
+
+
+def served_name(config: LLMConfig) -> str:
+    """What a model in vLLM is called: its name, for a local one with a digest, and how it is quantized in flight."""
+    return model_name(config.model) + (f" ({config.quantization})" if config.quantization else "")
 
 
 def _sampling_params(request: Request) -> Any:
@@ -140,5 +149,6 @@ def _refusals() -> tuple[type[Exception], ...]:
     return (ValueError, VLLMClientError)
 
 
-def _line(error: Exception) -> str:
-    return " ".join(str(error).split())
+def one_line(message: object) -> str:
+    """A message without its line breaks."""
+    return " ".join(str(message).split())

@@ -10,9 +10,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from tokenizers import Tokenizer, decoders, models, pre_tokenizers
-from transformers import AutoModelForCausalLM, AutoTokenizer, LlamaConfig, LlamaForCausalLM, LlamaModel
-from transformers import PreTrainedTokenizerFast as Fast
+from transformers import AutoModelForCausalLM, AutoTokenizer, LlamaModel
 
 from rarrg.artifacts import weights_digest
 from rarrg.errors import RarrgError
@@ -22,12 +20,10 @@ from rarrg.llm.endpoints import EndpointPolicy
 from rarrg.llm.transformers_model import TransformersModel
 from rarrg.llm_config import LLMConfig
 from tests.llm.smollm2_server import Server, packaged
+from tests.llm.tiny_llama import TEMPLATE, build
 
 pytest.importorskip("xgrammar", reason="xgrammar is not installed: pip install 'rarrg[llm]'")
 
-TEMPLATE = """\
-{% for message in messages %}<|turn|>{{ message.role }}:{{ message.content }}<|end|>{% endfor %}\
-{% if add_generation_prompt %}<|turn|>assistant:{% endif %}"""
 CHOICE = {
     "type": "object",
     "properties": {"lungs": {"enum": ["clear", "not clear"]}, "heart": {"enum": ["normal", "large", "not seen"]}},
@@ -42,29 +38,6 @@ PHRASES = {
 }
 SYSTEM = "List the key phrases of a report."
 GREEDY = {"temperature": 0.0}
-
-
-def build(folder: Path, template: str | None = TEMPLATE) -> Path:
-    """A tiny random Llama that reads bytes; its vocabulary is padded beyond the tokenizer's."""
-    letters = sorted(pre_tokenizers.ByteLevel.alphabet())
-    tokenizer = Tokenizer(models.BPE({letter: index for index, letter in enumerate(letters)}, []))
-    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    tokenizer.decoder = decoders.ByteLevel()
-    fast = Fast(tokenizer_object=tokenizer, eos_token="<|end|>", additional_special_tokens=["<|turn|>"])
-    fast.chat_template = template
-    fast.save_pretrained(folder)
-    torch.manual_seed(0)
-    model = LlamaForCausalLM(
-        LlamaConfig(
-            vocab_size=272, hidden_size=32, intermediate_size=64, num_hidden_layers=2, num_attention_heads=2,
-            max_position_embeddings=256, initializer_range=0.3, bos_token_id=None,
-            eos_token_id=fast.eos_token_id,
-        )
-    )  # fmt: skip
-    # What a model brings of its own must not mix with the request's sampling.
-    model.generation_config.update(do_sample=True, top_k=1, repetition_penalty=1.8)
-    model.save_pretrained(folder)
-    return folder
 
 
 @pytest.fixture(scope="module")
