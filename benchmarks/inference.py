@@ -285,7 +285,7 @@ def main() -> None:
     """Print the tables."""
     options = arguments(__doc__).parse_args()
     keep_freed_memory()  # as every command does
-    drawn, studies, repeats = (2, 4, 1) if options.quick else (12, 60, 3)
+    drawn, studies, repeats = (2, 4, 1) if options.quick else (8, 40, 3)
     with tempfile.TemporaryDirectory() as name:
         pairs = write_pairs(Path(name) / "studies", drawn)
         model = write_model(Path(name) / "made", pairs)

@@ -1,7 +1,7 @@
 """What benchmarks/retrieval.py runs in processes of their own: a store is built, or loaded.
 
     python benchmarks/retrieval_costs.py build KIND EMBEDDINGS.npy STORE
-    python benchmarks/retrieval_costs.py load STORE QUERIES.npy
+    python benchmarks/retrieval_costs.py load STORE [QUERIES.npy]
 
 Prints seconds and bytes as JSON. Imports no more than a store needs.
 """
@@ -68,18 +68,19 @@ def build(kind: str, embeddings: str, store: str) -> tuple[float, int]:
     return seconds, peak.bytes
 
 
-def load(store: str, queries: str) -> tuple[float, int]:
-    """Seconds to load a store, and resident memory once it was searched."""
+def load(store: str, queries: str | None = None) -> tuple[float, int]:
+    """Seconds to load a store, and resident memory, with ``queries`` once it was searched."""
     PhraseStore.build([StoredPhrase("x", 1)], np.eye(1, 768), ENCODER)
-    asked = np.load(queries)
+    asked = None if queries is None else np.load(queries)
     with Peak("VmRSS") as peak:
         start = perf_counter()
         loaded = PhraseStore.load(store)
         seconds = perf_counter() - start
-        _ = loaded.phrases[loaded.search(asked)[1][0, 0]].text
+        if asked is not None:
+            _ = loaded.phrases[loaded.search(asked)[1][0, 0]].text
     return seconds, peak.bytes
 
 
 if __name__ == "__main__":
-    found = build(*sys.argv[2:5]) if sys.argv[1] == "build" else load(*sys.argv[2:4])
+    found = build(*sys.argv[2:5]) if sys.argv[1] == "build" else load(*sys.argv[2:])
     sys.stdout.write(json.dumps(found))

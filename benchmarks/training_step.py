@@ -118,7 +118,7 @@ def operations_table() -> Table:
 def choices_of_a_step(folder: Path, quick: bool) -> Table:
     """Parts of a step as rarrg computes them, each beside the form that libraries take if nobody says otherwise."""
     torch.manual_seed(0)
-    repeats, few, side = (3, 4, 10) if quick else (8, 16, GRID)
+    repeats, few, side = (3, 4, 10) if quick else (5, 16, GRID)
     rows = []
     for name, calls in {
         f"EfficientNet-Lite0, {few} images of 256 x 256, forward: channels first; last": _memory_formats(few),

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import platform
 import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 import torch
@@ -48,3 +51,20 @@ def _processor() -> str:
     lines = listed.read_text(encoding="utf-8").splitlines() if listed.is_file() else []
     names = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
     return next(names, platform.processor() or platform.machine())
+
+
+@contextmanager
+def encoder_threads(device: torch.device) -> Iterator[tuple[int, Callable[[], None]]]:
+    """How many threads are to run frozen networks side by side, and what each of them calls before its first work.
+
+    On a processor there are as many as torch has, each of which computes by itself: threads that share an image wait
+    for each other at every layer, for long where another reads images. A GPU has one.
+
+    Args:
+        device: Where the networks run.
+    """
+    threads = torch.get_num_threads()
+    try:
+        yield threads if device.type == "cpu" else 1, partial(torch.set_num_threads, 1)
+    finally:
+        torch.set_num_threads(threads)  # what new threads start with is one number for the process

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, Generic, TypeVar
 
 import torch
 from torch import Tensor
 
 from rarrg.data.remote import read_located
+from rarrg.devices import encoder_threads
 from rarrg.errors import ImageError
 from rarrg.overlapping import ahead
 from rarrg.pipeline import Images, ReportGenerator, Resized, image_files
@@ -74,14 +74,10 @@ def look_each(
         return study.name, generator.resolved(by_view(named))
 
     threads = torch.get_num_threads()
-    encoders = threads if generator.device.type == "cpu" else 1
-    alone = partial(torch.set_num_threads, 1)
-    try:
+    with encoder_threads(generator.device) as (encoders, alone):
         resized = ahead(read, studies, threads, 2 * threads, alone)
         encoded = ahead(encode, resized, encoders, encoders + 1, alone)
         yield from ahead(retrieve, encoded, prepare=alone)
-    finally:
-        torch.set_num_threads(threads)  # what new threads start with is one number for the process
 
 
 def report_each(

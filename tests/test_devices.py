@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from rarrg.devices import device_name, device_of
+from rarrg.devices import device_name, device_of, encoder_threads
 from rarrg.errors import RarrgError
 
 
@@ -23,3 +23,17 @@ def test_devices_have_names(monkeypatch: pytest.MonkeyPatch):
     assert device_name(torch.device("cpu")).endswith(", 1 thread")
     monkeypatch.setattr(torch.cuda, "get_device_name", lambda device: f"a GPU, {device.index}")
     assert device_name(torch.device("cuda:1")) == "a GPU, 1"
+
+
+def test_threads_of_encoders_compute_alone_and_others_as_before():
+    before = torch.get_num_threads()
+    with encoder_threads(torch.device("cpu")) as (threads, alone):
+        assert threads == before
+        alone()
+        assert torch.get_num_threads() == 1
+    assert torch.get_num_threads() == before
+    with pytest.raises(KeyError), encoder_threads(torch.device("cuda")) as (threads, alone):
+        assert threads == 1
+        alone()
+        raise KeyError
+    assert torch.get_num_threads() == before

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Literal
 
@@ -20,8 +19,10 @@ from tqdm.auto import tqdm
 
 from rarrg.data.images import read_image
 from rarrg.data.shards import SHARD_BYTES, ShardFolder
+from rarrg.devices import encoder_threads
 from rarrg.errors import RarrgError
 from rarrg.models.vision import FusedEncoder
+from rarrg.overlapping import ahead
 from rarrg.types import View
 
 
@@ -76,12 +77,13 @@ class FeatureCache:
         self._shards = ShardFolder(self.folder, "feature-cache", details, parts)
 
     def build(self, views: Sequence[View], device: torch.device, batch_size: int = 8) -> None:
-        """Compute what is missing, shard by shard.
+        """Compute what is missing, shard by shard; the next images are read while others are encoded.
 
         Args:
             views: Readable images.
             device: Where the encoders run.
-            batch_size: Images a forward pass.
+            batch_size: Images a forward pass on a GPU. A processor takes each by itself: a batch's activations leave
+                its cache, which costs a sixth of the time of a DINOv2-B.
 
         Raises:
             ImageError: An image cannot be read.
@@ -91,24 +93,31 @@ class FeatureCache:
             return
         keys = list(pending)
         rows = max(1, SHARD_BYTES // ((2 if self.dtype == "float16" else 1) * int(np.prod(self.shape))))
+        together = 1 if device.type == "cpu" else batch_size
         self.encoder.to(device)
+
+        def read(batch: list[str]) -> tuple[list[str], list[Tensor]]:
+            images = [self.encoder.preprocess(read_image(pending[key])) for key in batch]
+            return batch, [torch.stack(tensors) for tensors in zip(*images, strict=True)]
+
+        def encode(given: tuple[list[str], list[Tensor]]) -> tuple[Tensor, ...]:
+            batch, pixels = given
+            return self._stored(batch, self.encoder([tensors.to(device) for tensors in pixels]))
+
         with (
-            ThreadPoolExecutor(os.cpu_count()) as pool,
+            encoder_threads(device) as (encoders, alone),
             tqdm(total=len(keys), desc="computing image features", unit="image") as bar,
         ):
+            readers = os.cpu_count() or 1
             for start in range(0, len(keys), rows):
                 shard = keys[start : start + rows]
+                batches = (shard[first : first + together] for first in range(0, len(shard), together))
                 stored = []
-                for first in range(0, len(shard), batch_size):
-                    batch = shard[first : first + batch_size]
-                    images = pool.map(self._pixels, (pending[key] for key in batch))
-                    pixels = [torch.stack(tensors).to(device) for tensors in zip(*images, strict=True)]
-                    stored.append(self._stored(batch, self.encoder(pixels)))
-                    bar.update(len(batch))
+                resized = ahead(read, batches, readers, readers + 1, alone)
+                for tensors in ahead(encode, resized, encoders, encoders + 1, alone):
+                    stored.append(tensors)
+                    bar.update(len(tensors[0]))
                 self._shards.write(shard, [torch.cat(part).numpy() for part in zip(*stored, strict=True)])
-
-    def _pixels(self, path: Path) -> tuple[Tensor, ...]:
-        return self.encoder.preprocess(read_image(path))
 
     def _stored(self, keys: Sequence[str], features: Tensor) -> tuple[Tensor, ...]:
         computed = features.half().cpu() if self.dtype == "float16" else features.cpu()

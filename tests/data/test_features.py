@@ -11,6 +11,7 @@ from rarrg.config import EncoderConfig
 from rarrg.data import features
 from rarrg.data.features import FeatureCache, compress, expand
 from rarrg.data.images import read_image
+from rarrg.devices import encoder_threads
 from rarrg.errors import RarrgError
 from rarrg.models.vision import FusedEncoder, load_fused
 from rarrg.types import View
@@ -41,6 +42,23 @@ def test_cached_features_are_those_of_the_encoder(encoder: FusedEncoder, views: 
         found = cache.read(view.path)
         assert found.dtype == torch.float16
         torch.testing.assert_close(found.float(), encoder(pixels)[0], atol=2e-3, rtol=1e-3)
+
+
+def test_on_a_processor_features_do_not_depend_on_what_stands_beside_an_image(
+    encoder: FusedEncoder, views: list[View], tmp_path: Path
+) -> None:
+    threads = torch.get_num_threads()
+    together, turned = (FeatureCache(tmp_path / name, encoder) for name in ("together", "turned"))
+    together.build(views, CPU)
+    turned.build(views[:4:-1], CPU)
+    turned.build(views, CPU, batch_size=3)
+    assert torch.get_num_threads() == threads
+    with encoder_threads(CPU) as (_, alone):
+        alone()  # as the threads of a build
+        for view in views:
+            pixels = [tensor[None] for tensor in encoder.preprocess(read_image(view.path))]
+            assert torch.equal(together.read(view.path), encoder(pixels)[0].half())
+            assert torch.equal(together.read(view.path), turned.read(view.path))
 
 
 def test_a_killed_build_goes_on_from_whole_shards(
