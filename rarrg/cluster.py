@@ -19,7 +19,9 @@ from types import TracebackType
 from typing import Any
 
 from rarrg.errors import RarrgError
+from rarrg.llm.chat import Backend
 from rarrg.llm.endpoints import EndpointPolicy
+from rarrg.llm_config import LLMConfig
 
 Row = dict[str, Any]
 Work = Callable[[list[Row]], list[Row]]
@@ -131,6 +133,17 @@ class Cluster:
         found = self._ray.cluster_resources()
         on_gpus = bool(gpus) and found.get("GPU", 0) >= gpus
         return max(1, int(found["GPU"] // gpus if on_gpus else found.get("CPU", 1))), on_gpus
+
+    def vllm(self, config: LLMConfig) -> Backend:
+        """A model in vLLM on the cluster's GPUs; where there are none, in one engine on a processor.
+
+        Raises:
+            RarrgError: Ray's integration of vLLM is not there.
+        """
+        from rarrg.llm.vllm_on_ray import VLLMOnRay
+
+        engines, on_gpus = self.workers(config.tensor_parallel)
+        return VLLMOnRay(config, engines if on_gpus else 1, on_gpus)
 
     def ask(self, make: Callable[[], Row], gpus: int = 0) -> Row:
         """What one machine of the cluster answers, as the name of a model that only it can load."""

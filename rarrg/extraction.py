@@ -40,9 +40,8 @@ from rarrg.extract.reports import ReportText, read_reports, reports_of, write_re
 from rarrg.extract.stage import Do, Failure, Shard
 from rarrg.extract_config import ExtractConfig
 from rarrg.extraction_on_ray import spread
-from rarrg.llm.chat import Backend, Sampling
+from rarrg.llm.chat import Sampling
 from rarrg.llm.endpoints import EndpointPolicy
-from rarrg.llm_config import LLMConfig
 
 CACHE = "replies.sqlite"
 SHOWN = 2
@@ -254,7 +253,7 @@ class Extraction:
                 )
                 return
             with ReplyCache(Path(llm.cache or self.folder / CACHE)) as cache:
-                backend = open_backend(llm, policy) if cluster is None else _vllm_on(cluster, llm)
+                backend = open_backend(llm, policy) if cluster is None else cluster.vllm(llm)
                 yield backend.model, asking(backend, rules, prompt, sampling, llm.attempts, cache)
 
     @contextmanager
@@ -343,14 +342,6 @@ def extract(step: str, options: ExtractOptions, say: Callable[[str], None]) -> N
     with extraction.locked(merging=step == "merge"):
         for run in steps[step]:
             run()
-
-
-def _vllm_on(cluster: Cluster, llm: LLMConfig) -> Backend:
-    """The model in vLLM on the machines of a cluster; without GPUs in one engine."""
-    from rarrg.llm.vllm_on_ray import VLLMOnRay
-
-    engines, on_gpus = cluster.workers(llm.tensor_parallel)
-    return VLLMOnRay(llm, engines if on_gpus else 1, on_gpus)
 
 
 @contextmanager

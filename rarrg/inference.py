@@ -222,24 +222,31 @@ def _reporter(options: InferOptions, stack: ExitStack) -> tuple[_Settings, Repor
         )
 
     from rarrg.cluster import Cluster
-    from rarrg.inference_on_ray import reports_on_ray
+    from rarrg.inference_on_ray import reports_of_vllm_on_ray, reports_on_ray
     from rarrg.llm.endpoints import EndpointPolicy
 
     there = replace(options, ray=None)
-    in_process = options.writer == "llm" and not options.llm.base_url
-    gpus = options.llm.tensor_parallel if in_process else 1
     cluster = stack.enter_context(Cluster(options.ray))
+    backend = options.llm.chosen_backend if options.writer == "llm" else None
+    if backend == "vllm":
+        from rarrg.writers import llm_writer
+
+        looking = replace(there, writer="join")
+        generator = _generator(looking)
+        cluster.check(EndpointPolicy(generator.store.credentialed, tuple(options.allow_hosts)))
+        generator.writer = llm_writer(options, cluster.vllm(options.llm))
+        return _Settings.of(generator), lambda studies: reports_of_vllm_on_ray(
+            cluster, lambda: _generator(looking), generator, studies
+        )
 
     def described() -> dict[str, Any]:
         generator = _generator(there)
         return {"made_by": asdict(_Settings.of(generator)), "credentialed": generator.store.credentialed}
 
     # A language model of the cluster's GPUs may not fit here.
-    answer = cluster.ask(described, gpus) if in_process else described()
+    answer = cluster.ask(described, 1) if backend == "transformers" else described()
     cluster.check(EndpointPolicy(answer["credentialed"], tuple(options.allow_hosts)))
-    return _Settings(**answer["made_by"]), lambda studies: reports_on_ray(
-        cluster, lambda: _generator(there), studies, gpus
-    )
+    return _Settings(**answer["made_by"]), lambda studies: reports_on_ray(cluster, lambda: _generator(there), studies)
 
 
 def _append(path: Path, row: dict[str, Any]) -> None:

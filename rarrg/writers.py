@@ -7,7 +7,7 @@ from pathlib import Path
 
 from rarrg.llm.backends import open_backend
 from rarrg.llm.cache import ReplyCache
-from rarrg.llm.chat import Sampling
+from rarrg.llm.chat import Backend, Sampling
 from rarrg.llm.endpoints import EndpointPolicy
 from rarrg.metrics.findings import label_findings
 from rarrg.report.streaming import DraftStream
@@ -30,13 +30,20 @@ def open_writer(config: WriterConfig, credentialed: bool, hear: Callable[[str], 
     """
     if config.writer == "join":
         return JoinWriter(label_findings)
+    policy = EndpointPolicy(credentialed, tuple(config.allow_hosts))
+    return llm_writer(config, open_backend(config.llm, policy, None if hear is None else DraftStream(hear).hear))
+
+
+def llm_writer(config: WriterConfig, backend: Backend) -> LLMWriter:
+    """A writer that asks a backend.
+
+    Args:
+        config: How it asks.
+        backend: The language model.
+    """
     llm = config.llm
     return LLMWriter(
-        open_backend(
-            llm,
-            EndpointPolicy(credentialed, tuple(config.allow_hosts)),
-            None if hear is None else DraftStream(hear).hear,
-        ),
+        backend,
         Sampling(llm.temperature, llm.top_p, llm.max_tokens, llm.seed),
         llm.attempts,
         config.examples,

@@ -5,11 +5,15 @@ from __future__ import annotations
 import json
 import os
 import signal
+import sys
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
+from types import ModuleType, SimpleNamespace
+from typing import Any
 
 import pytest
+from transformers import AutoTokenizer
 
 from rarrg.cli import main
 from rarrg.cluster import Cluster, Row, Work
@@ -17,6 +21,7 @@ from rarrg.errors import RarrgError
 from rarrg.extract.key_phrases import KEY_PHRASES
 from rarrg.llm.endpoints import EndpointPolicy
 from tests.llm.scripted_server import scripted_server
+from tests.llm.tiny_llama import build as build_llm
 from tests.test_extraction import FINDINGS, words, write_data
 from tests.test_pipeline import build_model, draw_image
 
@@ -139,6 +144,65 @@ def test_reports_are_the_same_bytes_also_after_a_kill(address, tmp_path, monkeyp
     assert run("there.jsonl", f"--ray={address}") == here
     Path("resumed.jsonl").write_bytes(here[: len(here) // 2])
     assert run("resumed.jsonl", f"--ray={address}") == here
+
+
+SAID = json.dumps({"report": "There is no pneumothorax."})
+
+
+def processor(config: Any, preprocess: Callable, postprocess: Callable) -> Callable:
+    """Stands for Ray's vLLM: a reply in as many tokens as it has letters."""
+
+    def answer(row: Row) -> Row:
+        asked = preprocess(row)
+        found = {"generated_text": SAID, "num_input_tokens": len(asked["tokenized_prompt"]), "time_taken_llm": 0.1}
+        return {**postprocess({**asked, **found, "num_generated_tokens": len(SAID)}), "__inference_error__": ""}
+
+    assert config.batch_size
+    return lambda data: data.map(answer)
+
+
+class InProcess:
+    """Stands for vLLM in this process, with the same reply."""
+
+    def __init__(self, model: str, **settings: Any) -> None:
+        self.tokenizer = AutoTokenizer.from_pretrained(model)
+
+    def chat(self, messages: list[list[Row]], **_: Any) -> list[SimpleNamespace]:
+        read = [
+            self.tokenizer.apply_chat_template(turns, add_generation_prompt=True, tokenize=True, return_dict=False)
+            for turns in messages
+        ]
+        reply = SimpleNamespace(text=SAID, token_ids=SAID, finish_reason="stop")
+        return [SimpleNamespace(outputs=[reply], prompt_token_ids=tokens) for tokens in read]
+
+
+def test_reports_of_vllm_are_the_same_bytes(address, tmp_path, monkeypatch):
+    model, llm = build_model(tmp_path / "model"), build_llm(tmp_path / "llm")
+    for number in range(6):
+        draw_image(tmp_path / f"{number}.png", number)
+    (tmp_path / "torn.png").write_bytes((tmp_path / "0.png").read_bytes()[:90])
+    lines = [f"{number},{'torn' if number == 7 else number % 6}.png,{number % 5}.png" for number in range(20)]
+    (tmp_path / "studies.csv").write_text("\n".join(["id,frontal,lateral", *lines]))
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("ray.data.llm.build_processor", processor)
+    monkeypatch.setattr("rarrg.inference_on_ray.LOOKED", 6)
+    vllm, parameters = ModuleType("vllm"), ModuleType("vllm.sampling_params")
+    vllm.LLM, vllm.SamplingParams, parameters.StructuredOutputsParams = InProcess, SimpleNamespace, SimpleNamespace
+    monkeypatch.setitem(sys.modules, "vllm", vllm)
+    monkeypatch.setitem(sys.modules, "vllm.sampling_params", parameters)
+
+    def run(name: str, *more: str) -> list[str]:
+        words = ["infer", "--input=studies.csv", f"--model={model}", "--device=cpu", "--threshold=0.1"]
+        words += ["--writer=llm", "--llm.backend=vllm", f"--llm.model={llm}", f"--out={name}"]
+        assert main([*words, *more]) == 0
+        assert json.loads(Path(f"{name}.failed.jsonl").read_text())["id"] == "7"
+        return Path(name).read_text().splitlines()
+
+    here, there = run("here.jsonl"), run("there.jsonl", f"--ray={address}")
+    assert len(here) == 19
+    assert sorted(here) == sorted(there)
+    told = [json.loads(line)["grounding"]["drafts"] for line in there]
+    assert all(len(drafts) == 2 for drafts in told), "what no phrase supports is asked about twice"
 
 
 def test_a_cluster_is_for_lists(tmp_path, capsys):
