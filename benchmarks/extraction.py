@@ -124,7 +124,7 @@ async def floor(number: int, url: str) -> float:
 def main() -> None:
     """Print the table."""
     parser = arguments(__doc__)
-    parser.add_argument("--reports", nargs="+", type=int, default=[1000, 12_000], help="sizes of the data set")
+    parser.add_argument("--reports", nargs="+", type=int, default=[1000, 8_000], help="sizes of the data set")
     options = parser.parse_args()
     sizes = [200] if options.quick else options.reports
     with scripted_server(keep_log=False) as server:

@@ -135,7 +135,8 @@ def cold(model: Path, pair: Pair, repeats: int) -> tuple[Table, list[Goal]]:
     def run(arguments: Sequence[str]) -> Callable[[], object]:
         return lambda: subprocess.run([sys.executable, *arguments], cwd=ROOT, check=True, capture_output=True)
 
-    seconds = alternate({name: run(arguments) for name, arguments in words.items()}, repeats)
+    # Not warmed up: this process has read the files, and a median of three passes over a slow first one.
+    seconds = alternate({name: run(arguments) for name, arguments in words.items()}, repeats, warm=0)
     floor, loaded = seconds["import torch, read the weights"].median, seconds[LOADED].median
     rows = [(name, spread(each, "s"), f"{each.median / floor:.2f}") for name, each in seconds.items()]
     ours, usage = seconds["infer.py"].median, seconds["rarrg --help"].median
@@ -256,7 +257,7 @@ def listed(
         "plain, one study after another": lambda: [plain(pair) for pair in chosen],
         "plain, DataLoader with a worker a core, batches of 16": loader,
     }
-    seconds = alternate(calls, repeats)
+    seconds = alternate(calls, repeats, warm=0)
     rows = [(name, spread(each, "s"), f"{studies / each.median:.1f}") for name, each in seconds.items()]
     best = min(each.median for name, each in seconds.items() if name.startswith("plain"))
     ratio = best / seconds["rarrg, a list"].median

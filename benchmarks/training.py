@@ -206,7 +206,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         text = load_text_encoder(TEXT)
-        config = subset(folder / "images", 8 if quick else 32, 4)
+        config = subset(folder / "images", 8 if quick else 16, 4)
         (folder / "images" / "run").mkdir(parents=True, exist_ok=True)
         examples = read_examples(read_studies(config.data, 0), config)["train"]
         encoders = paper_encoders(folder, quick)
@@ -220,12 +220,12 @@ def main() -> None:
             measured.append(side_by_side(grid, fused, text, examples[:few], few, repeats, folder / "caches"))
         fused = load_fused(iu_xray_encoders())
         grid = f"iu_xray.yaml's, {fused.grid[0]} x {fused.grid[1]}"
-        number = 8 if quick else 32
+        number = 8 if quick else 16
         measured.append(side_by_side(grid, fused, text, examples[:number], 16, repeats, folder / "caches"))
         batch = 8 if quick else 128
         shown, share = criterion_tables(batch, 4 if quick else 8)
         step_choices = choices_of_a_step(folder / "one", quick)
-        choices = choices_table(folder / "choices", 48 if quick else 96, 1 if quick else 2)
+        choices = choices_table(folder / "choices", 48 if quick else 64, 1 if quick else 2)
     full, pooled, small = measured
     finish(
         Report(

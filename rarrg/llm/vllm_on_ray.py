@@ -17,6 +17,7 @@ from rarrg.llm_config import LLMConfig
 
 _CHUNK = 32_768  # requests of a pipeline, which loads the model: some 300 MB of text
 _BLOCK = 64  # requests that are sent together
+_QUIET = {"VLLM_NO_USAGE_STATS": "1", "HF_HUB_DISABLE_TELEMETRY": "1"}  # what they tell their makers nobody asked for
 _BLOCKS_AT_ONCE = 16  # an engine has as many of them under way: 1024, the most that vLLM batches on a large GPU
 
 
@@ -66,6 +67,7 @@ class VLLMOnRay:
                 tokenize_stage=False,
                 detokenize_stage=False,
                 should_continue_on_error=True,
+                runtime_env={"env_vars": _QUIET},
                 log_engine_metrics=False,
             ),
             preprocess=partial(_prepared, config.model),
