@@ -138,11 +138,22 @@ class Cluster:
         """A model in vLLM on the cluster's GPUs; where there are none, in one engine on a processor.
 
         Raises:
-            RarrgError: Ray's integration of vLLM is not there.
+            RarrgError: Ray's integration of vLLM is not there, or the cluster is too small for an engine.
         """
         from rarrg.llm.vllm_on_ray import VLLMOnRay
 
         engines, on_gpus = self.workers(config.tensor_parallel)
+        found = self._ray.cluster_resources()
+        gpus, cores = int(found.get("GPU", 0)), int(found.get("CPU", 0))
+        if gpus and not on_gpus:
+            raise RarrgError(
+                f"llm.tensor_parallel: {config.tensor_parallel} GPUs an engine, but the cluster has {gpus} in all"
+            )
+        if cores <= config.tensor_parallel:  # Ray would wait for one for ever
+            raise RarrgError(
+                f"--ray: vLLM takes {config.tensor_parallel} of the cluster's {cores} cores, and at least one more is "
+                "needed for prompts; add a machine, or start Ray with a larger --num-cpus"
+            )
         return VLLMOnRay(config, engines if on_gpus else 1, on_gpus)
 
     def ask(self, make: Callable[[], Row], gpus: int = 0) -> Row:

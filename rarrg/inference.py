@@ -225,14 +225,16 @@ def _reporter(options: InferOptions, stack: ExitStack) -> tuple[_Settings, Repor
     from rarrg.inference_on_ray import reports_of_vllm_on_ray, reports_on_ray
     from rarrg.llm.endpoints import EndpointPolicy
 
-    there = replace(options, ray=None)
+    # No cache of replies: a file that several machines write.
+    there = replace(options, ray=None, llm=replace(options.llm, cache=None))
     cluster = stack.enter_context(Cluster(options.ray))
     backend = options.llm.chosen_backend if options.writer == "llm" else None
     if backend == "vllm":
         from rarrg.writers import llm_writer
 
         looking = replace(there, writer="join")
-        generator = _generator(looking)
+        # Here it retrieves nothing, and takes no GPU from the engines.
+        generator = _generator(replace(looking, device="cpu"))
         cluster.check(EndpointPolicy(generator.store.credentialed, tuple(options.allow_hosts)))
         generator.writer = llm_writer(options, cluster.vllm(options.llm))
         return _Settings.of(generator), lambda studies: reports_of_vllm_on_ray(

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Literal
 
@@ -91,33 +92,33 @@ class FeatureCache:
         pending = self._shards.missing(views)
         if not pending:
             return
-        keys = list(pending)
-        rows = max(1, SHARD_BYTES // ((2 if self.dtype == "float16" else 1) * int(np.prod(self.shape))))
         together = 1 if device.type == "cpu" else batch_size
+        size = (2 if self.dtype == "float16" else 1) * int(np.prod(self.shape)) * together
+        batches_a_shard = max(1, SHARD_BYTES // size)
         self.encoder.to(device)
 
-        def read(batch: list[str]) -> tuple[list[str], list[Tensor]]:
-            images = [self.encoder.preprocess(read_image(pending[key])) for key in batch]
-            return batch, [torch.stack(tensors) for tensors in zip(*images, strict=True)]
+        def read(key: str) -> tuple[str, tuple[Tensor, ...]]:
+            return key, self.encoder.preprocess(read_image(pending[key]))
 
-        def encode(given: tuple[list[str], list[Tensor]]) -> tuple[Tensor, ...]:
-            batch, pixels = given
-            return self._stored(batch, self.encoder([tensors.to(device) for tensors in pixels]))
+        def encode(given: list[tuple[str, tuple[Tensor, ...]]]) -> tuple[list[str], tuple[Tensor, ...]]:
+            batch = [key for key, _ in given]
+            pixels = [torch.stack(tensors).to(device) for tensors in zip(*(images for _, images in given), strict=True)]
+            stored = self._stored(batch, self.encoder(pixels))
+            bar.update(len(batch))
+            return batch, stored
 
         with (
             encoder_threads(device) as (encoders, alone),
-            tqdm(total=len(keys), desc="computing image features", unit="image") as bar,
+            tqdm(total=len(pending), desc="computing image features", unit="image") as bar,
         ):
             readers = os.cpu_count() or 1
-            for start in range(0, len(keys), rows):
-                shard = keys[start : start + rows]
-                batches = (shard[first : first + together] for first in range(0, len(shard), together))
-                stored = []
-                resized = ahead(read, batches, readers, readers + 1, alone)
-                for tensors in ahead(encode, resized, encoders, encoders + 1, alone):
-                    stored.append(tensors)
-                    bar.update(len(tensors[0]))
-                self._shards.write(shard, [torch.cat(part).numpy() for part in zip(*stored, strict=True)])
+            resized = ahead(read, pending, readers, readers + together, alone)
+            batches = iter(lambda: list(islice(resized, together)), [])
+            encoded = ahead(encode, batches, encoders, encoders + 1, alone)
+            while shard := list(islice(encoded, batches_a_shard)):
+                keys = [key for batch, _ in shard for key in batch]
+                parts = zip(*(tensors for _, tensors in shard), strict=True)
+                self._shards.write(keys, [torch.cat(part).numpy() for part in parts])
 
     def _stored(self, keys: Sequence[str], features: Tensor) -> tuple[Tensor, ...]:
         computed = features.half().cpu() if self.dtype == "float16" else features.cpu()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import sqlite3
+import time
 from functools import lru_cache
 from pathlib import Path
 from types import TracebackType
@@ -124,9 +125,22 @@ class ReplyCache:
                 f"{self.path}: is a cache of replies of version {version}, expected {_VERSION}; name another file"
             )
         self._database.execute("COMMIT")
-        self._database.execute("PRAGMA journal_mode = WAL")
+        self._write_ahead()
         # With the write-ahead log, NORMAL loses commits to a power cut only, and a commit need not wait for the disk.
         self._database.execute("PRAGMA synchronous = NORMAL")
+
+    def _write_ahead(self) -> None:
+        """Keep a write-ahead log; for this change alone SQLite does not wait until others are done."""
+        until = time.monotonic() + _BUSY
+        while True:
+            try:
+                self._database.execute("PRAGMA journal_mode = WAL")
+            except sqlite3.OperationalError as error:
+                if "locked" not in str(error) or time.monotonic() > until:
+                    raise
+                time.sleep(0.01)
+            else:
+                return
 
     def _pragma(self, name: str) -> int:
         value: int = self._database.execute(f"PRAGMA {name}").fetchone()[0]

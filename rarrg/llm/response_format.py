@@ -49,5 +49,6 @@ def strict_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
 def refused(status: int, message: str) -> bool:
     """Whether an HTTP error says that the server does not know a mode, rather than that the request is bad."""
     message = message.lower()
-    # llama-cpp-python's server gives 500 for a mode that it does not know, and names the field.
-    return status in (400, 422, 500) and any(word in message for word in _COMPLAINTS)
+    if status == 500:  # llama-cpp-python's server names the field; others may quote the prompt
+        return "response_format" in message
+    return status in (400, 422) and any(word in message for word in _COMPLAINTS)

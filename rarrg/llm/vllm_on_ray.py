@@ -8,10 +8,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
 from functools import lru_cache, partial
 from itertools import islice
+from pathlib import Path
 from typing import Any
 
 from rarrg.errors import RarrgError
-from rarrg.llm.chat import Completion, LLMError, Request
+from rarrg.llm.chat import Completion, FinishReason, LLMError, Request
 from rarrg.llm.vllm_model import engine_settings, one_line, served_name
 from rarrg.llm_config import LLMConfig
 
@@ -26,8 +27,9 @@ class VLLMOnRay:
 
     Requests flow to a pool of engines, each of which batches all it has under way; an engine that dies is started
     again and its requests are sent again (https://docs.ray.io/en/latest/data/working-with-llms.html). Engines are
-    loaded for every 32,768 requests, and once more for those that are asked again at the end. Prompts, sampling and
-    replies are those of :class:`~rarrg.llm.vllm_model.VLLMModel`.
+    loaded for every 32,768 requests and once for each round of those that are asked again at the end. Prompts, sampling
+    and replies are those of :class:`~rarrg.llm.vllm_model.VLLMModel`, but that a reply which ends by itself with its
+    last token counts as cut. The GPUs of an engine are those of one machine.
 
     Args:
         config: As for ``VLLMModel``; the model must be had under this name on every machine.
@@ -50,13 +52,19 @@ class VLLMOnRay:
                 "'rarrg[ray,vllm]' here and on every machine of it"
             ) from error
         self.model = served_name(config)
+        self._context = config.context
         settings = engine_settings(config)
+        # Engines work elsewhere than here: a folder is named from the root.
+        model = str(Path(config.model).resolve()) if Path(config.model).exists() else config.model
+        if config.tensor_parallel > 1:
+            # With Ray's own executor each pipeline takes GPUs that it never gives back (ray-project/ray#64035).
+            settings["distributed_executor_backend"] = "mp"
         bundle = {"GPU": 1, "CPU": 1} if on_gpus else {"CPU": 1}
         self._build = partial(
             build_processor,
             vLLMEngineProcessorConfig(
-                model_source=settings.pop("model"),
-                engine_kwargs=settings,
+                model_source=model,
+                engine_kwargs={key: value for key, value in settings.items() if key != "model"},
                 batch_size=_BLOCK,
                 max_concurrent_batches=_BLOCKS_AT_ONCE,
                 concurrency=(1, engines),
@@ -70,7 +78,7 @@ class VLLMOnRay:
                 runtime_env={"env_vars": _QUIET},
                 log_engine_metrics=False,
             ),
-            preprocess=partial(_prepared, config.model),
+            preprocess=partial(_prepared, model),
             postprocess=_answered,
         )
 
@@ -100,8 +108,7 @@ class VLLMOnRay:
                     request,
                     Completion(
                         text=row["text"],
-                        # Ray does not hand on why a reply ended; one of full length counts as cut.
-                        finish_reason="length" if row["written"] >= request.sampling.max_tokens else "stop",
+                        finish_reason=self._ending(request, row),
                         prompt_tokens=row["read"],
                         completion_tokens=row["written"],
                         seconds=row["seconds"],
@@ -110,6 +117,11 @@ class VLLMOnRay:
                 )
         except RayError as error:
             raise RarrgError(f"{self.model}: vLLM gave up on the cluster ({_cause(error)})") from error
+
+    def _ending(self, request: Request, row: dict[str, Any]) -> FinishReason:
+        """Ray does not hand on why a reply ended; one that fills its limit or the context counts as cut."""
+        full = row["written"] >= request.sampling.max_tokens or row["read"] + row["written"] >= self._context
+        return "length" if full else "stop"
 
 
 def _as_json(request: Request) -> str:
@@ -153,6 +165,7 @@ def _answered(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def _cause(error: Exception) -> str:
-    """The innermost error that Ray names; it sends the stacks of the machines as text, and advice after them."""
+    """The last error in what Ray says that is none of its own; it sends stacks as text, and advice after them."""
     named = re.findall(r"^(?:\w+\.)*\w*(?:Error|Exception): .+", str(error), re.MULTILINE)
-    return one_line(named[-1] if named else type(error).__name__)
+    causes = [each for each in named if not each.startswith("ray.")] or named or [type(error).__name__]
+    return one_line(causes[-1])

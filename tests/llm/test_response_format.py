@@ -17,6 +17,7 @@ VALIDATION = (
         (422, "Structured output is not available for this model", True),
         (500, VALIDATION, True),
         (500, "out of memory", False),
+        (500, "failed on: CT-guided biopsy", False),
         (400, "the prompt is too long", False),
         (401, "response_format: wrong key", False),
     ],

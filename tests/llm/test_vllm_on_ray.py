@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ from rarrg.cluster import Cluster
 from rarrg.errors import RarrgError
 from rarrg.llm.chat import Completion, LLMError, Message, Request, Sampling
 from rarrg.llm.vllm_model import VLLMModel
-from rarrg.llm.vllm_on_ray import VLLMOnRay
+from rarrg.llm.vllm_on_ray import VLLMOnRay, _cause
 from rarrg.llm_config import LLMConfig
 from tests.llm.tiny_llama import build
 
@@ -107,10 +108,12 @@ def test_requests_reach_the_engine_and_replies_come_back_in_order(cluster, folde
         said = json.loads(reply.text)
         assert json.loads(said.pop("structured_outputs")["json"]) == request.schema
         prompt = f"<|turn|>user:{request.key}<|end|><|turn|>assistant:"
-        assert tokenizer.decode(said.pop("tokens")) == prompt
+        tokens = said.pop("tokens")
+        assert tokenizer.decode(tokens) == prompt
         limit = 20 + number
         assert said == {"temperature": 0.0, "top_p": 0.9, "max_tokens": limit, "seed": 0}
-        assert reply.finish_reason == ("stop" if limit % 2 else "length")
+        cut = limit % 2 == 0 or len(tokens) + reply.completion_tokens >= CONTEXT
+        assert reply.finish_reason == ("length" if cut else "stop")
         assert (reply.completion_tokens, reply.seconds, reply.model) == (limit - limit % 2, 0.5, model.model)
     assert list(model.complete([])) == []
 
@@ -127,6 +130,7 @@ def test_engines_take_the_gpus_of_the_model(folder, monkeypatch):
     assert (on_gpus.concurrency, on_cores.concurrency) == ((1, 3), (1, 1))
     assert on_gpus.model_source == str(folder)
     assert on_gpus.engine_kwargs == {
+        "distributed_executor_backend": "mp",
         "quantization": "bitsandbytes", "max_model_len": 2048, "tensor_parallel_size": 4,
         "enable_prefix_caching": True, "seed": 7, "task_type": "generate",
     }  # fmt: skip
@@ -136,8 +140,21 @@ def test_engines_take_the_gpus_of_the_model(folder, monkeypatch):
 
 def test_a_model_that_is_not_there_is_one_line(cluster, folder, tmp_path):
     model = VLLMOnRay(configured(tmp_path / "absent"), 1, on_gpus=False)
-    with pytest.raises(RarrgError, match=r"absent: vLLM gave up on the cluster \(.+\)$") as caught:
+    with pytest.raises(
+        RarrgError, match=r"absent: vLLM gave up on the cluster \([\w.]*(Error|Exception): .+\)$"
+    ) as caught:
         list(model.complete([ask("lungs")]))
+    assert "\n" not in str(caught.value)
+
+
+def test_an_engine_that_does_not_start_is_one_line(cluster, folder, tmp_path):
+    torn = shutil.copytree(folder, tmp_path / "torn")
+    (torn / "model.safetensors").write_bytes(b"no weights")
+    # Without vLLM it is that which is missing.
+    with pytest.raises(
+        RarrgError, match=r"^torn@\w+: vLLM gave up on the cluster \(\w*(Error|Exception): .+\)$"
+    ) as caught:
+        list(VLLMOnRay(configured(torn), 1, on_gpus=False).complete([ask("lungs")]))
     assert "\n" not in str(caught.value)
 
 
@@ -173,4 +190,16 @@ def test_replies_of_vllm_are_those_of_vllm_in_this_process(cluster, folder):
         assert isinstance(near, Completion)
         assert far.text == near.text
         assert (far.prompt_tokens, far.completion_tokens) == (near.prompt_tokens, near.completion_tokens)
-        assert far.model == near.model
+        assert (far.finish_reason, far.model) == (near.finish_reason, near.model)
+
+
+def test_the_cause_is_what_went_wrong_and_not_how_ray_says_it():
+    said = """ray::Map(_preprocess)() (pid=1, ip=192.0.2.2)
+    raise OSError("no config.json")
+OSError: models/absent: no config.json
+
+ray.exceptions.UserCodeException: UDF failed to process a data block.
+
+To change retry attempts, configure `retried_io_errors`: they may be transient."""
+    assert _cause(RuntimeError(said)) == "OSError: models/absent: no config.json"
+    assert _cause(KeyError()) == "KeyError"
