@@ -18,8 +18,8 @@ from rarrg.llm_config import LLMConfig
 
 _CHUNK = 32_768  # requests of a pipeline, which loads the model: some 300 MB of text
 _BLOCK = 64  # requests that are sent together
-_QUIET = {"VLLM_NO_USAGE_STATS": "1", "HF_HUB_DISABLE_TELEMETRY": "1"}  # what they tell their makers nobody asked for
 _BLOCKS_AT_ONCE = 16  # an engine has as many of them under way: 1024, the most that vLLM batches on a large GPU
+_QUIET = {"VLLM_NO_USAGE_STATS": "1", "HF_HUB_DISABLE_TELEMETRY": "1"}  # what they tell their makers nobody asked for
 
 
 class VLLMOnRay:
@@ -34,7 +34,7 @@ class VLLMOnRay:
     Args:
         config: As for ``VLLMModel``; the model must be had under this name on every machine.
         engines: The most that are loaded at once.
-        on_gpus: Each has ``tensor_parallel`` GPUs; without, it runs vLLM's build for processors on one core.
+        on_gpus: Each has ``tensor_parallel`` GPUs; without, it is of a vLLM built for processors.
 
     Attributes:
         model: As of ``VLLMModel``.
