@@ -52,6 +52,8 @@ GRAPH = "HNSW32; efConstruction=64"
 GRAPH_LIMIT = 300_000
 IU_XRAY = Path(__file__).resolve().parents[2] / "shared" / "data" / "iu_xray"
 SIZES = (1, IMAGE, BATCH)
+TIMED = (BATCH, 1, IMAGE)
+"""The order in which they are timed: the batches touch what is mapped, as the first reports of a process do."""
 NUMPY = "numpy, unit vectors"
 
 
@@ -121,12 +123,16 @@ def searchers(stores: Mapping[str, Path], kinds: Mapping[str, list[str]]) -> dic
     """Each kind with each of its search parameters: takes queries and k, gives ids ``[queries, k]``."""
     found: dict[str, Callable[..., np.ndarray]] = {}
     for factory, searches in kinds.items():
+        store = PhraseStore.load(stores[factory])
         for parameters in searches:
-            store = PhraseStore.load(stores[factory])
-            if parameters:
-                store._index.set_parameters(parameters)
-            found[joined(factory, parameters)] = lambda queries, k=1, store=store: store.search(queries, k)[1]
+            found[joined(factory, parameters)] = partial(_search, store, parameters)
     return found
+
+
+def _search(store: PhraseStore, parameters: str, queries: np.ndarray, k: int = 1) -> np.ndarray:
+    if parameters:
+        store._index.set_parameters(parameters)  # microseconds
+    return store.search(queries, k)[1]
 
 
 def real_table(folder: Path) -> list[Table]:
@@ -167,16 +173,16 @@ def run(options: argparse.Namespace, place: Path) -> Report:
 
     ours = searchers(stores, kinds)
     calls = {**ours, **others(vectors)}
-    timed, found = {}, dict[str, list[np.ndarray]]()
-    for size in SIZES:
-        if size == BATCH:  # these answers tell the recall too: rarrg is asked for ten
-            calls |= {name: partial(call, k=10) for name, call in ours.items()}
-        found = {name: [] for name in calls}
-        turns = {name: partial(_next, call, in_turn(queries, size), found[name]) for name, call in calls.items()}
+    timed, kept = {}, dict[int, dict[str, list[np.ndarray]]]()
+    for size in TIMED:
+        # The answers to batches tell the recall too: rarrg is asked for ten.
+        asked = calls | {name: partial(call, k=10) for name, call in ours.items()} if size == BATCH else calls
+        found = kept[size] = {name: [] for name in asked}
+        turns = {name: partial(_next, call, in_turn(queries, size), found[name]) for name, call in asked.items()}
         timed[size] = alternate(turns, rounds[size], warm=0 if size == BATCH else 1)
     similar = {
         name: similarities_of(vectors, queries, np.concatenate(ids).reshape(len(queries), -1))
-        for name, ids in found.items()
+        for name, ids in kept[BATCH].items()
     }
     exact = similar["Flat"]
     recalls = {
@@ -211,7 +217,7 @@ def run(options: argparse.Namespace, place: Path) -> Report:
     seconds = measurement(best, of_best.load)
     memory = max(of_best.build_memory, of_best.load_memory) / of_best.file
     return Report(
-        "Retrieval",
+        "Retrieval" if count <= PHRASES else f"Retrieval of {count:,} phrases",
         f"{count:,} unit vectors of {DIM} dimensions made of parts as phrases are, one of five a copy; queries lie "
         "between two phrases, at cosines that a trained model showed. rarrg's phrase store with each kind of index "
         "beside sentence-transformers' semantic_search and a product of unit vectors in numpy.",
@@ -221,7 +227,8 @@ def run(options: argparse.Namespace, place: Path) -> Report:
                 ("search", *(f"{size} queries, ms" for size in SIZES), "times exact", "recall@1", "recall@10"),
                 search,
                 f"{IMAGE} queries are about an image's; times exact are theirs. For each of {BATCH} queries rarrg is "
-                f"asked for ten phrases, the others for one. Recall is of {len(queries)} queries.",
+                f"asked for ten phrases, the others for one; they come first, and bring what is mapped into memory. "
+                f"Recall is of {len(queries)} queries.",
             ),
             Table(
                 "What an index costs",
@@ -232,16 +239,20 @@ def run(options: argparse.Namespace, place: Path) -> Report:
                 "mapped pages included; they are shared by processes and can be dropped. A load reads the whole file "
                 "for its checksum.",
             ),
-            *([] if options.quick else real_table(options.data)),
+            *([] if options.quick or options.phrases else real_table(options.data)),
         ],
         [
             Goal(
-                f"recall@1 at least {RECALL} and at least 20 times as fast as exact for an image",
+                f"{count:,} phrases: recall@1 at least {RECALL} and at least 20 times as fast as exact for an image",
                 f"{best}: recall@1 {recalls[best][0]:.4f}, {times:.1f} times",
                 best in good and times >= 20,
             ),
-            Goal("loads in under 1 s", f"{best}: {spread(seconds, 's')} s", seconds.median < 1),
-            Goal("peak memory under 1.3 times the index, built and loaded", f"{best}: {memory:.2f}", memory < 1.3),
+            Goal(f"{count:,} phrases: loaded in under 1 s", f"{best}: {spread(seconds, 's')} s", seconds.median < 1),
+            Goal(
+                f"{count:,} phrases: peak memory under 1.3 times the index, built and loaded",
+                f"{best}: {memory:.2f}",
+                memory < 1.3,
+            ),
         ],
     )
 

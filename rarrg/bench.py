@@ -15,6 +15,11 @@ from rarrg.artifacts import read_json, write_text
 from rarrg.errors import RarrgError
 
 SUITE = ("training", "h100_plan", "retrieval", "inference", "extraction", "scale")
+LARGE = {
+    "million_phrases": ("retrieval", "--phrases", "1000000"),
+    "mimic_reports": ("extraction", "--reports", "1000", "227835"),
+}
+"""Script and arguments of larger runs, about ten minutes each: only where they are named."""
 
 
 @dataclass(frozen=True)
@@ -25,7 +30,8 @@ class BenchOptions:
         folder: The benchmarks of a checkout; they are no part of an installed package.
         out: Folder of the figures, a JSON file for each benchmark.
         page: File of the page; none means performance.md in out.
-        only: Benchmarks to run, as [retrieval]; none means all. The page shows those that stand in out.
+        only: Benchmarks to run, as [retrieval]; none means all but the larger million_phrases and mimic_reports. The
+            page shows those that stand in out.
         quick: Less data and fewer repeats: whether they run, not how fast.
     """
 
@@ -47,20 +53,22 @@ def bench(options: BenchOptions, say: Callable[[str], None]) -> None:
         RarrgError: No such benchmark, no checkout, or a benchmark failed.
     """
     for name in options.only:
-        if name not in SUITE:
-            raise RarrgError(f"--only {name}: no such benchmark; there are {', '.join(SUITE)}")
+        if name not in (*SUITE, *LARGE):
+            raise RarrgError(f"--only {name}: no such benchmark; there are {', '.join((*SUITE, *LARGE))}")
     options.out.mkdir(parents=True, exist_ok=True)
     for name in options.only or SUITE:
-        script = options.folder / f"{name}.py"
+        stem, *sizes = LARGE.get(name, (name,))
+        script = options.folder / f"{stem}.py"
         if not script.is_file():
             raise RarrgError(f"{script}: no such benchmark; run rarrg bench in a checkout of rarrg, or set --folder")
         say(f"{name} ...")
-        words = [sys.executable, str(script), "--json", str(_figures(options, name))]
+        words = [sys.executable, str(script), "--json", str(_figures(options, name)), *sizes]
         done = subprocess.run([*words, "--quick"] if options.quick else words, check=False)
         if done.returncode:
             raise RarrgError(f"{script}: ended with {done.returncode}; its own words stand above")
     page = options.page or options.out / "performance.md"
-    write_text(page, page_of([read_json(_figures(options, n)) for n in SUITE if _figures(options, n).is_file()]))
+    measured = (_figures(options, name) for name in (*SUITE, *LARGE))
+    write_text(page, page_of([read_json(path) for path in measured if path.is_file()]))
     say(f"figures in {options.out}, page in {page}")
 
 

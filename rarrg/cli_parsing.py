@@ -86,7 +86,14 @@ def parse(parser: ArgumentParser, argv: Sequence[str]) -> dict[str, Any]:
     return values
 
 
-_TYPE_NAMES = {"int": "a whole number", "float": "a number", "str": "text", "bool": "true or false", "NoneType": "null"}
+_TYPE_NAMES = {
+    "int": "a whole number",
+    "float": "a number",
+    "str": "text",
+    "bool": "true or false",
+    "list": "a list, as [one, two]",
+    "NoneType": "null",
+}
 
 
 def _one_line(message: str, parser: ArgumentParser) -> str:

@@ -7,16 +7,18 @@ from pathlib import Path
 
 import pytest
 
-from rarrg.bench import SUITE, BenchOptions, bench, page_of
+from rarrg.bench import LARGE, SUITE, BenchOptions, bench, page_of
 from rarrg.errors import RarrgError
 
 ROOT = Path(__file__).resolve().parents[1]
 SCRIPT = """
 import json, sys
 words = sys.argv[1:]
+what = " ".join(["{name}", *words[2:]])
 figures = {{"title": "{name} measured", "about": "Ours beside theirs.", "quick": "--quick" in words,
     "tables": [{{"title": "times", "columns": ["", "ms"], "rows": [["ours", "1.5 ± 0.1"]], "note": ""}}],
-    "goals": [{{"text": "{name} is fast", "value": "2x", "met": False}}], "environment": {{"processor": "a loom"}}}}
+    "goals": [{{"text": what + " is fast", "value": "2x", "met": False}}],
+    "environment": {{"processor": "a loom"}}}}
 open(words[words.index("--json") + 1], "w").write(json.dumps(figures))
 """
 
@@ -53,6 +55,15 @@ def test_one_benchmark_again_keeps_the_others_in_the_page(checkout: Path, tmp_pa
     assert page.count("quick run") == 1
 
 
+def test_larger_runs_are_made_where_they_are_named_and_stay_in_the_page(checkout: Path, tmp_path: Path) -> None:
+    bench(BenchOptions(checkout, tmp_path / "out", only=["million_phrases"]), lambda line: None)
+    bench(BenchOptions(checkout, tmp_path / "out"), lambda line: None)
+    page = (tmp_path / "out" / "performance.md").read_text()
+    assert "| retrieval --phrases 1000000 is fast |" in page
+    assert "extraction --reports" not in page
+    assert page.index("extraction is fast") < page.index("retrieval --phrases 1000000 is fast")
+
+
 def test_what_cannot_be_run_is_one_line(checkout: Path, tmp_path: Path) -> None:
     with pytest.raises(RarrgError, match="--only sewing: no such benchmark; there are training"):
         bench(BenchOptions(checkout, tmp_path / "out", only=["sewing"]), print)
@@ -64,7 +75,8 @@ def test_what_cannot_be_run_is_one_line(checkout: Path, tmp_path: Path) -> None:
 
 
 def test_the_suite_stands_in_the_checkout() -> None:
-    assert [name for name in SUITE if not (ROOT / "benchmarks" / f"{name}.py").is_file()] == []
+    scripts = [*SUITE, *(script for script, *_ in LARGE.values())]
+    assert [name for name in scripts if not (ROOT / "benchmarks" / f"{name}.py").is_file()] == []
 
 
 def test_a_figure_that_is_missing_is_no_empty_cell() -> None:

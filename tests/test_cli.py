@@ -48,6 +48,7 @@ def test_a_config_of_the_working_folder_comes_before_one_of_the_package(
         (["--data.batch_size", "many"], "data.batch_size: expected a whole number, got many"),
         (["--data.source", "mimic"], "data.source: expected one of 'iu_xray', 'mimic_cxr', 'phantom', got mimic"),
         (["--trainer.limit_batches", "x"], "trainer.limit_batches: expected a whole number or null, got x"),
+        (["--data.train_splits", "train"], r"data.train_splits: expected a list, as \[one, two\], got train"),
         (["--config", "README.md"], "--config: a named file is not YAML of keys and values"),
         (["--data.batch_size", "0"], "data.batch_size: must be at least 1, got 0"),
         (["--retriever.dim", "100"], r"retriever.dim: must be a multiple of retriever.heads \(8\), got 100"),

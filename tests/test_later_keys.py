@@ -1,11 +1,13 @@
 from __future__ import annotations
 
 import dataclasses
+from pathlib import Path
 
 import pytest
 
 from rarrg import training_once
 from rarrg.config import TrainConfig
+from rarrg.errors import RarrgError
 from rarrg.experiment import train
 from rarrg.later_keys import LATER, without_later
 from rarrg.training_once import train_once
@@ -42,3 +44,15 @@ def test_a_model_from_before_the_keys_is_not_trained_again(
     monkeypatch.setattr(training_once, "train", lambda *_: pytest.fail("was trained again"))
     one_epoch = dataclasses.replace(tiny_config, trainer=dataclasses.replace(tiny_config.trainer, epochs=1))
     assert train_once(one_epoch) == out
+
+
+@pytest.mark.parametrize("text", ["out: [", "a sentence"])
+def test_a_folder_whose_configuration_cannot_be_read_is_named(
+    tiny_config: TrainConfig, text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(training_once, "train", lambda *_: pytest.fail("was trained over it"))
+    path = Path(tiny_config.out) / "train.yaml"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+    with pytest.raises(RarrgError, match=r"train\.yaml: .*; remove it to train in its folder anew"):
+        train_once(tiny_config)
