@@ -23,7 +23,7 @@ import numpy as np
 import torch
 
 from rarrg.adapt_config import AdaptConfig
-from rarrg.artifacts import MANIFEST, Manifest
+from rarrg.artifacts import MANIFEST, Manifest, writing
 from rarrg.config import EncoderConfig
 from rarrg.data.studies import Example
 from rarrg.errors import RarrgError
@@ -106,16 +106,21 @@ def _adapt(
     device: torch.device,
     num_workers: int,
 ) -> None:
-    """Adapt a network and put it in its place; of two processes that do so at once the first to end counts."""
-    place.parent.mkdir(parents=True, exist_ok=True)
-    with TemporaryDirectory(prefix=f".{place.name}-", dir=place.parent) as parent:
-        made = Path(parent) / place.name
-        train_classifier(backbone, encoder.stages, config, sets, made, device, num_workers)
-        files = save_timm(backbone.network, made)
-        Manifest.of(made, NAME, VERSION, files, {"adapted_from": encoder.spec}).save(made)
-        # Rename refuses a folder that is not empty.
-        with suppress(OSError):
-            made.rename(place)
+    """Adapt a network and put it in its place; of two processes that do so at once the first to end counts.
+
+    Raises:
+        RarrgError: It cannot be written, or something else is in its place.
+    """
+    with writing(place):
+        place.parent.mkdir(parents=True, exist_ok=True)
+        with TemporaryDirectory(prefix=f".{place.name}-", dir=place.parent) as parent:
+            made = Path(parent) / place.name
+            train_classifier(backbone, encoder.stages, config, sets, made, device, num_workers)
+            files = save_timm(backbone.network, made)
+            Manifest.of(made, NAME, VERSION, files, {"adapted_from": encoder.spec}).save(made)
+            # Rename refuses a folder that is not empty.
+            with suppress(OSError):
+                made.rename(place)
     if not (place / MANIFEST).is_file():
         raise RarrgError(f"{place}: is in the way of an adapted encoder; remove it")
 

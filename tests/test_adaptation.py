@@ -25,6 +25,7 @@ from rarrg.models.timm_networks import save_timm
 from rarrg.models.vision import VisionEncoder, load_encoder, load_fused
 from rarrg.pipeline import ReportGenerator
 from rarrg.types import View
+from tests.robustness.test_disk import file_size_limit
 
 CPU = torch.device("cpu")
 SETTINGS = AdaptConfig(epochs=2, batch_size=4, learning_rate=3e-3)
@@ -146,6 +147,16 @@ def test_a_run_that_broke_off_leaves_nothing_and_damage_is_refused(tiny_timm, im
     (place / "model.safetensors").write_bytes(b"half")
     with pytest.raises(RarrgError, match=r"model\.safetensors: changed since it was written"):
         adapted(tiny_timm, images, folder)
+
+
+def test_a_full_disk_is_one_line_and_leaves_nothing(tiny_timm, images, tmp_path):
+    size = (tiny_timm / "model.safetensors").stat().st_size
+    with (
+        file_size_limit(size // 2),
+        pytest.raises(RarrgError, match=r"cannot be written \(File too large\); make room"),
+    ):
+        adapted(tiny_timm, images, tmp_path / "adapted")
+    assert list((tmp_path / "adapted").iterdir()) == []
 
 
 def test_of_two_that_adapt_at_once_the_first_to_end_counts(tiny_timm, images, tmp_path, monkeypatch):

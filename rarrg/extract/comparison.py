@@ -79,12 +79,13 @@ def compares(phrase: str) -> bool:
 
 
 _ADDED = (
-    r"(?:new|newly|improved|improving|worsened|worsening|increasing(?:ly)?|decreasing|enlarging|developing|progressing"
+    r"(?:new|newly|continued|continuing|improved|improving|worsened|worsening|increasing(?:ly)?|decreasing|enlarging|developing|progressing"
     r"|progressive(?! massive)|persisting|persistently|persists|remaining|remains|recurrent|constant|static|still"
     r"|as before|since|(?:larger|smaller|better)(?! (?:than|on|at|in)\b)|reduced|re-?demonstrated)"
 )
 _CHANGE = re.compile(
-    rf"\b(?:{_ADDED}|improve(?:s|ment)|worsens|resolv(?:ed|es|ing)|resolution|development of|progress(?:ed|es|ion)"
+    rf"\b(?:{_ADDED}|improve(?:s|ment)|worsens|resolv(?:ed|es|ing)|resolution"
+    r"|(?:development|persistence) of|continues? to|progress(?:ed|es|ion)"
     r"|no longer|previously|compared|comparison)\b(?!-)"
 )
 _TAKEN_OUT = re.compile(
@@ -122,6 +123,7 @@ _GRADE = (
     r"(?:(?:slightly|mildly|grossly|largely|essentially|relatively|significantly|substantially|markedly|"
     r"radiographically|overall|probably|moderately|somewhat|minimally|considerably|¤) )*"
 )
+_SEEN = r"(?:seen|noted|described|identified|demonstrated|visualized|known|mentioned)"
 _SIDES = r"(?!(?:the )?(?:left|right|contralateral|opposite|other))"
 _TAIL = re.compile(
     rf"[,(]? *\b{_GRADE}(?:(?:is|are|was|were|has|have|been|appears?|remains?|which|that|and|but) )*"
@@ -136,6 +138,8 @@ _FROM_EARLIER = re.compile(
     rf"|outside|pa))*"
     rf"(?: {_STUDY}(?![\w-]))+(?: (?:of|from|dated|on|in|performed)\b.*)?"
     r"|,? *\b(?:from|than|on|to) (?:prior|previous)s?(?=$|,)"
+    rf"|,? *\bthan (?:previously|before)\b(?: {_SEEN}\b)?"
+    rf"|,? *\b{_SEEN} (?:previously|before)\b|,? *\bpreviously$"
     rf"|,? *\bfrom comparison(?: {_STUDY})?|,? *\b(?:over|in) the interval\b|,? *\bin interval\b"
     r"|,? *\bdating back\b.*$"
     r"|,? *\b\d+ (?:days?|weeks?|months?|years?) (?:ago|prior|earlier)\b"
@@ -184,14 +188,14 @@ _WITHOUT_CHANGE = re.compile(
     r"|from|since)\b.*)?$"
 )
 _ADJECTIVE = (
-    r"(?:developing|stable|unchanged|persistent|persisting|new|newly|redemonstrated|improved|improving"
-    r"|worsened|worsening|"
+    r"(?:developing|stable|unchanged|persistent|persistently|persisting|continued|continuing|new|newly|redemonstrated"
+    r"|improved|improving|worsened|worsening|"
     r"resolving|increasing|decreasing|enlarging|interval|recurrent|similar|"
-    r"previously (?:seen|noted|described|identified|demonstrated|visualized|known|mentioned)|again|still"
-    r"|redemonstration of|"
+    rf"previously {_SEEN}|again|still"
+    r"|redemonstration(?: of)?|"
     r"redemonstrates|redemonstrate|interval (?:development|increase|decrease|placement|appearance|change|performance|"
     r"improvement|worsening|progression|insertion) (?:of|in)|(?:development|worsening|progression"
-    r"|improvement) (?:of|in))"
+    r"|improvement|persistence) (?:of|in))"
 )
 _LEADING = re.compile(
     rf"\b{_GRADE}{_ADJECTIVE}(?: (?:and|to|or) {_GRADE}{_ADJECTIVE})*,? +"
@@ -275,6 +279,10 @@ def to_present(clause: str) -> str:
     text = _TRAILING.sub(lambda tail: _keep_quantity(tail) or " ", text)
     text = _CHANGE_OF.sub("", text) if "change" not in text or "interval" in text else text
     text = re.sub(r"\bremains?\b", lambda verb: "is" if verb[0].endswith("s") else "are", text)
+    text = re.sub(r"\bcontinue(s?) to be\b", lambda verb: "is" if verb[1] else "are", text)
+    text = re.sub(
+        r"\b(?:persists?|continues?) (?=(?:in|at|within|over|along|on|near|throughout|involving)\b)", "", text
+    )
     text = _LEADING.sub("", text)
     text = _HISTORY.sub("old ", text)
     text = re.sub(r"\b(?:prior|previous|previously) (?!" + _STUDY + r"\b)(?=[a-z])", "", text)

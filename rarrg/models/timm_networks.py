@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+import os
+import re
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
@@ -10,6 +12,7 @@ from typing import Any
 
 import timm
 import torch
+from safetensors import SafetensorError
 from timm.data import resolve_data_config
 from timm.models import save_for_hf
 from torch import Tensor, nn
@@ -89,8 +92,18 @@ def save_timm(network: nn.Module, folder: Path) -> list[str]:
 
     Returns:
         The names of its files.
+
+    Raises:
+        OSError: They cannot be written.
     """
-    save_for_hf(network, str(folder), safe_serialization=True)
+    try:
+        save_for_hf(network, str(folder), safe_serialization=True)
+    except SafetensorError as error:
+        # Which of them it was stands in its text alone: "I/O error: No space left on device (os error 28)".
+        number = re.search(r"os error (\d+)", str(error))
+        if number is None:
+            raise
+        raise OSError(int(number[1]), os.strerror(int(number[1])), str(folder)) from error
     return [TIMM_CONFIG, TIMM_WEIGHTS]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rarrg.extract.comparison import COMPARISON_TERMS, compares
+from rarrg.extract.comparison import COMPARISON_TERMS, compares, speaks_of_change, without_change
 from rarrg.extract.rules import extract_phrases
 
 
@@ -84,6 +84,16 @@ def test_uses_that_compare(phrase):
         ("Right midlung opacity noted, not visualized on prior.", ["right midlung opacity"]),
         ("A small nodule, not seen on the previous study.", ["small nodule"]),
         ("Resolved interstitial edema.", ["no interstitial edema"]),
+        ("There continues to be some left basilar opacities.", ["left basilar opacities"]),
+        ("The heart continues to be enlarged.", ["cardiomegaly"]),
+        ("The heart size is persistently enlarged.", ["cardiomegaly"]),
+        ("An opacity persists in the right midlung.", ["right midlung opacity"]),
+        ("There is persistence of a calcified nodule.", ["calcified nodule"]),
+        ("There is continued cardiomegaly.", ["cardiomegaly"]),
+        ("The calcified nodule is less prominent than previously.", ["calcified nodule"]),
+        ("The right effusion is larger than before.", ["right pleural effusion"]),
+        ("The hiatal hernia identified previously is unchanged since the last study.", ["hiatal hernia"]),
+        ("Redemonstration and stable appearance of calcified granulomas.", ["calcified granulomas"]),
         # described, not compared
         ("There are increased interstitial markings.", ["increased interstitial markings"]),
         ("The interstitial markings are increased.", ["increased interstitial markings"]),
@@ -99,3 +109,27 @@ def test_uses_that_compare(phrase):
 def test_the_present_state_is_what_remains(findings, phrases):
     assert extract_phrases(findings) == phrases
     assert not any(map(compares, phrases))
+
+
+@pytest.mark.parametrize(
+    ("phrase", "without"),
+    [
+        ("continued cardiomegaly", "cardiomegaly"),
+        ("new small effusion", "small effusion"),
+        ("effusion is larger", "effusion"),
+        ("persistence of the effusion", None),
+        ("continues to be enlarged", None),
+    ],
+)
+def test_words_of_change_beside_the_terms_are_known(phrase, without):
+    assert speaks_of_change(phrase)
+    if without is not None:
+        assert without_change(phrase) == without
+        assert not speaks_of_change(without)
+
+
+@pytest.mark.parametrize(
+    "phrase", ["larger on the left", "smaller than the right", "continuous lucency", "discontinued"]
+)
+def test_words_like_them_are_none(phrase):
+    assert not speaks_of_change(phrase)
