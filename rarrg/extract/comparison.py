@@ -79,7 +79,8 @@ def compares(phrase: str) -> bool:
 
 
 _ADDED = (
-    r"(?:new|newly|continued|continuing|improved|improving|worsened|worsening|increasing(?:ly)?|decreasing|enlarging|developing|progressing"
+    r"(?:new|newly|continued|continuing|improved|improving|worsened|worsening|increasing(?:ly)?|decreasing|enlarging"
+    r"|developing|progressing"
     r"|progressive(?! massive)|persisting|persistently|persists|remaining|remains|recurrent|constant|static|still"
     r"|as before|since|(?:larger|smaller|better)(?! (?:than|on|at|in)\b)|reduced|re-?demonstrated)"
 )
