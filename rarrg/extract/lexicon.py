@@ -275,9 +275,12 @@ _TRAILING_VERB = re.compile(
     r"|definitely |best |better |readily |well )*"
     r"(?:seen|identified|visualized|present|evident|noted|demonstrated|appreciated|detected|apparent|observed"
     r"|found|visible|shown|there)\b(?! (?:only|better))"
+    r"|,? *\b(?:is|are|was|were|has been|have been) (?:placed|inserted|performed)(?= *$)"
+    r"|,? *\bon (?:this|the (?:present|current)|today's) (?:[a-z]+ ){0,2}"
+    r"(?:exam(?:ination)?|study|radiograph|film|image)s?(?= *$)"
 )
 
 
 def drop_seen(text: str) -> str:
-    """Take off the verb that says no more than that something was seen."""
+    """Take off what says no more than that something was seen, or put there, and on which image."""
     return _TRAILING_VERB.sub("", text).strip(" ,")
