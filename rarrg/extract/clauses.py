@@ -13,6 +13,8 @@ _HARD = re.compile(
     r"|with the exception of|causing|resulting in|"
     r"producing|leading to)\b,? *(?:they are |it is |they |it )?"
     r"|,? *\band associated (?=\w)"
+    r"|,? *\band (?=(?:resolution|clearing|removal|improvement|worsening|progression|development|placement) of\b)"
+    r"|,? *\band (?=(?:the )?(?:previously|prior) [^,]*\b(?:has|have|is|are)\b)"
     r"|,? *\band (?=(?:there (?:is|are)|no\b|without\b|with no\b|negative for))"
     r"|, (?=(?:there (?:is|are)|no\b|negative for|with no\b))|(?<=\w) (?=there (?:is|are) )"
     r"|(?<=\w) (?=the (?:lungs|heart|cardio\w+|mediastinum) (?:is|are) )"
@@ -61,7 +63,7 @@ def _split(pattern: re.Pattern[str], text: str) -> list[str]:
 
 
 _BREAK = re.compile(r"(, (?:and )?| and )")
-_VERB = re.compile(rf"\b{_COPULA}\b")
+_VERB = re.compile(rf"\b(?:{_COPULA}|has|have|had|persists?|remains?|resolved)\b")
 
 
 _MORE_STATE = re.compile(
@@ -87,6 +89,7 @@ def _split_statements(text: str) -> list[str]:
             and "between" not in groups[-1]
             and _VERB.match(piece) is None
             and not _MORE_STATE.match(piece)
+            and not piece.startswith(("which ", "that ", "who "))
         ):
             groups.append(piece)
         else:

@@ -122,7 +122,7 @@ _STUDY = (
 )
 _GRADE = (
     r"(?:(?:slightly|mildly|grossly|largely|essentially|relatively|significantly|substantially|markedly|"
-    r"radiographically|overall|probably|moderately|somewhat|minimally|considerably|¤) )*"
+    r"radiographically|overall|probably|moderately|somewhat|minimally|considerably|appreciably|¤) )*"
 )
 _SEEN = r"(?:seen|noted|described|identified|demonstrated|visualized|known|mentioned)"
 _SIDES = r"(?!(?:the )?(?:left|right|contralateral|opposite|other))"
@@ -149,16 +149,22 @@ _GONE = re.compile(
     r"\b(?:interval |¤ )*removal of\b|\b(?:has|have) (?:since |now )?been (?:subsequently |interval )?removed\b"
     r"|\b(?:was|were|been) removed\b|\bextubat|\binterval (?:retraction|repositioning)\b"
 )
+_AFTER_REMOVAL = re.compile(r",? *\b(?:after|following|post)(?: \w+){0,2} removal of\b.*$")
 _RESOLVED = re.compile(
-    r"^(?P<it>.+?) (?:has|have|had) (?:since |now |nearly |(?P<part>partially |largely |almost |mostly )|completely |"
-    r"essentially )*(?:been )?(?:resolved|cleared|disappeared)\b.*$"
-    r"|^(?:there (?:is|has been) )?(?:complete )?(?:interval )?(?:resolution|clearing) of (?P<of>.+)$"
-    r"|^(?P<longer>.+?) (?:is|are) no longer (?:seen|visualized|identified|present|evident|visible|appreciated).*$"
+    r"^(?P<it>.+?) (?:has|have|had) (?:since |now |(?P<part>not |yet to |partially |largely |almost |mostly |nearly "
+    r"|virtually )|completely |fully |entirely |essentially |totally )*(?:been )?(?:resolved?|cleared?"
+    r"|disappear(?:ed)?)\b.*$"
+    r"|^(?:there (?:is|has been) )?(?:(?P<most>near(?:ly)? |almost |partial |incomplete )|complete |interval )*"
+    r"(?:resolution|clearing) of (?P<of>.+)$"
+    r"|^(?P<longer>.+?) (?:is|are) no longer (?:seen|noted|visualized|identified|demonstrated|present|evident|visible"
+    r"|appreciated|apparent|there)\b.*$"
 )
 _NOW = re.compile(
     r"^(?P<it>.+?),? (?:has|have|had) (?:[a-z]+ )?(?:increased|decreased|improved|worsened|progressed"
     r"|enlarged|changed|"
     r"grown|diminished)\b.*?(?:,|and|and is)? now (?P<size>[a-z]+(?: to [a-z]+)?)(?: in size)?$"
+    r"|^(?P<still>(?!.*\bno\b).+), (?:now|still) (?P<large>tiny|trace|minimal|small|mild|moderate|large"
+    r"|severe)(?: in size)?$"
 )
 _CHANGED = re.compile(
     rf",? *\b(?<!there )(?<!there)(?:and|but)? ?(?:(?:has|have|had|is|are|was|were|also|been|not|that"
@@ -167,6 +173,31 @@ _CHANGED = re.compile(
     r"|developed|"
     r"increasing|decreasing|improving|worsening)(?: (?:slightly|significantly|substantially|considerably|markedly))?"
     r"(?: in (?:size|extent|severity|number|density|prominence|conspicuity))?"
+)
+_NOT_CHANGED_QUANTITY = re.compile(
+    rf"^(?P<it>.*\b{QUANTITY}) (?:is|are) not (?:\w+ly )?(?P<how>increased|decreased|diminished|reduced)$"
+)
+_WAS_MEASURED = re.compile(
+    r",? *\b(?:was|were|previously|formerly)(?: (?:previously|measured|measuring|was|about|approximately))* \d[\d.]* ?"
+    r"(?:mm|cm)\b(?: (?:on|in|at) (?:the )?(?:prior|previous|comparison|earlier|last)\b.*)?$"
+)
+# what is not there again, or not left, is not there
+_NO_RESIDUE = re.compile(r"\bno (?:evidence of )?(?:(?:residual|recurrent|recurrence of)(?: (?:or|and) )?)+ *(?:the )?")
+_LESS = re.compile(
+    rf"^(?:there (?:is|are) )?{_GRADE}(?:less|more|fewer) (?P<what>.+?) than (?:before|previously|(?:on |in"
+    rf" )?(?:the )?prior)\b.*$"
+)
+_REPLACED = re.compile(r"^.+? (?:has|have) been replaced (?:by|with) ")
+_FORMERLY = re.compile(
+    r"^(?:the )?previously (?!seen|noted|described|identified|demonstrated|visualized)[a-z-]+ (?=.*\b(?:is|are) now\b)"
+)
+_THAN_BEFORE = re.compile(
+    rf",? *\b(?:(?:is|are|appears?) )?{_GRADE}(?:(?:more|less) [a-z]+|lower|higher|larger|smaller|greater) than"
+    rf" (?:(?:on|in|at) )?"
+    rf"(?:the |a )?(?:prior|previous|comparison|earlier|last|before|previously)\b.*$"
+)
+_MOVED_TO = re.compile(
+    r"\b(?:has|have) been (?:advanced|withdrawn|retracted|repositioned|pulled back|adjusted)\b(?:,? and(?: is)? now)?"
 )
 # "not seen on the prior study" says that it is here now
 _NOT_BEFORE = re.compile(
@@ -179,7 +210,7 @@ _NOT_BEFORE = re.compile(
 )
 _NO_CHANGE = re.compile(
     r"^(?:there (?:is|has been|are) )?(?:no|without|with no) (?:significant |definite |appreciable |obvious "
-    r"|interval |¤ )*changes?"
+    r"|interval |¤ )*(?:changes?|(?:improvement|worsening|progression|resolution)(?= (?:in|of)\b))"
     r"(?: is (?:found|seen))?(?: (?:in|of|to)| from)?(?: the)?(?: (?:appearance|position|size) (?:in|of)(?: the)?)?\b"
 )
 _WITHOUT_CHANGE = re.compile(
@@ -252,18 +283,29 @@ def to_present(clause: str) -> str:
     Args:
         clause: A lower-case clause without a full stop, ``¤`` standing for a de-identification mark.
     """
+    clause = _AFTER_REMOVAL.sub("", clause)
     if not clause or _GONE.search(clause):
         return ""
     clause = _NOT_BEFORE.sub("", clause)
     clause = re.sub(r"^(?:there is |there are )?(?:interval )?resolved ", "no ", clause)
     if resolved := _RESOLVED.match(clause):
-        if resolved["part"]:
-            return to_present(resolved["it"])
+        if resolved["part"] or resolved["most"]:
+            return to_present(resolved["it"] or resolved["of"])
         it = to_present(resolved["it"] or resolved["of"] or resolved["longer"] or "")
         return f"no {_articles(it)}" if it else ""
     if now := _NOW.match(clause):
-        return f"{now['size']} {_articles(to_present(now['it']))}"
+        it = _articles(to_present(now["it"] or now["still"]))
+        return f"{now['size'] or now['large']} {it}" if it else ""
+    if normal := _NOT_CHANGED_QUANTITY.match(clause):
+        return f"no {normal['how']} {_articles(normal['it'])}"
     text = _NO_CHANGE.sub("", clause)
+    text = _WAS_MEASURED.sub("", text)
+    text = _NO_RESIDUE.sub("no ", text)
+    text = _THAN_BEFORE.sub("", text)
+    text = _MOVED_TO.sub("", text)
+    text = _LESS.sub(r"\g<what>", text)
+    text = _REPLACED.sub("", text)
+    text = _FORMERLY.sub("", text)
     text = re.sub(r"\bworse (than|on|in|at)\b", r"greater \1", text)
     text = re.sub(r"^no (?:new|¤ new|newly|worsening|increasing|additional|interval)\b.*", "", text)
     text = re.sub(r"\bno (?:new or acute|acute or new)\b", "no acute", text)
@@ -288,6 +330,7 @@ def to_present(clause: str) -> str:
     text = _HISTORY.sub("old ", text)
     text = re.sub(r"\b(?:prior|previous|previously) (?!" + _STUDY + r"\b)(?=[a-z])", "", text)
     text = _CREASED.sub("", text)
+    text = re.sub(rf"^(?:an? )?{_GRADE}(?:smaller|larger) (?!.*\b(?:smaller|larger|than)\b)", "", text)
     text = re.sub(r"\b(?:still|again|interval)\b|\bdisease progression\b", "", text)
     text = " ".join(text.split()).strip(" ,")
     return "" if _OF_A_STUDY.search(text) else text

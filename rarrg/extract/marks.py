@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from rarrg.denials import plain_denials
 from rarrg.extract.concepts import one_spelling
 from rarrg.extract.cues import HEDGE, NOR_IS
 from rarrg.extract.earlier import without_comparison
@@ -45,7 +46,7 @@ _DENIAL = re.compile(
 def marked(sentence: str) -> str:
     """A lower-case sentence in one spelling, with marks for the words of negation and doubt."""
     text = _VIEW.sub(" ", _HEADING.sub("", " ".join(sentence.replace("*", " ").split()).rstrip(" .,;:!?")))
-    text = _BESIDES.sub("with", one_spelling(without_comparison(text)))
+    text = _BESIDES.sub("with", one_spelling(without_comparison(plain_denials(text))))
     text = _NOT_EXCLUDED.sub(f" {MAYBE} ", text)
     text = _DOUBT.sub(lambda cue: f" {MAYBE} versus " if cue[0] in ("versus", "vs") else f" {MAYBE} ", text)
     text = NOR_IS.sub("nor", text)

@@ -32,7 +32,7 @@ from rarrg.extract.statements import read_statement
 __all__ = ["COMPARISON_TERMS", "EXTRACTOR", "VERSION", "compares", "extract_phrases"]
 
 EXTRACTOR = "rules"
-VERSION = 2
+VERSION = 3
 """Raised with every change that can change a phrase, so that files made by older rules are made anew."""
 
 _ROUNDS = 6

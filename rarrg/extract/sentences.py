@@ -6,6 +6,7 @@ import re
 import textwrap
 from functools import lru_cache
 
+from rarrg.denials import plain_denials
 from rarrg.extract.spelling import MARK, SPELLING
 
 _PORT = re.compile(r"\b[xX]{3,}-[aA]-[xX]{3,}(?: [xX]{3,})?")
@@ -45,8 +46,10 @@ _DROPPED = re.compile(
     r"|\b(?:dr|doctor|physician|radiologist|resident)\b\.?|\btelephone\b|\b\d{1,2}/\d{1,2}/\d{2,4}\b"
     r"|\b(?:patient|he|she) (?:is|was|has) (?:a )?\d+|\betiology not|\bcannot be stated|\bdifficult to (?!exclude)"
     r"|\bcannot be (?:well |clearly )?(?:identified|seen|evaluated)|\bnot (?:well|definitely|clearly"
-    r"|optimally|completely|entirely|fully|included|excluded on|delineated) ?(?:seen|visualized|"
+    r"|optimally|completely|entirely|fully|included|excluded on|delineated)\b(?! (?:resolved|cleared)) ?(?:seen"
+    r"|visualized|"
     r"evaluated|identified|demonstrated|delineated|assessed|characterized)?\b"
+    r"|^none of\b"
     r"|\bobscured by (?:the )?(?:patient|arm|overly)"
 )
 _SCAFFOLD = re.compile(
@@ -58,7 +61,9 @@ _SCAFFOLD = re.compile(
 )
 _LABEL = re.compile(r"^(?P<label>[a-z/ ,&]{2,40}?): *(?P<text>.*)$")
 _PLACES = re.compile(r"\b(?:lungs?|heart|mediastin|pleura|bones?|hila|aorta|diaphragm|trachea|soft tissues)\b")
-_STATE = re.compile(r"^(?:normal|clear|unremarkable|intact|within normal limits|grossly|stable|enlarged)\b[^,]*$")
+_STATE = re.compile(
+    r"^(?:normal|clear|unremarkable|intact|within normal limits|grossly|stable|(?:not )?enlarged)\b[^,]*$"
+)
 
 _LONGEST = 600
 
@@ -86,7 +91,7 @@ def _read(sentence: str) -> tuple[str, ...]:
     found: list[str] = []
     if not sentence or (_NUMBERING.match(sentence) and len(sentence) < 4):
         return ()
-    sentence = _NUMBERING.sub("", sentence)
+    sentence = plain_denials(_NUMBERING.sub("", sentence).strip(" .-:"))
     for pattern, replacement in SPELLING:
         sentence = pattern.sub(replacement, sentence)
     sentence = " ".join(sentence.split()).strip(" ,.-:")

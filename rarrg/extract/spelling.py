@@ -66,6 +66,8 @@ SPELLING: tuple[tuple[re.Pattern[str], str], ...] = tuple(
         (r"\b(?:is|are) thought to be\b", "is likely"),
         (r"\bclear (?=(?:focal )?(?:airspace disease|consolidation|infiltrate))", "clear of "),
         (r"\bnormal[ -](size|contour)d? (heart|cardiac silhouette|mediastinum)\b", r"\2 normal in \1"),
+        # what was done is a statement of its own: "no pneumothorax status post thoracentesis"
+        (r"(?<=[a-z])(?<!\bis)(?<!\bare)(?<!\bpatient),? (?:status post|s/p) ", " but "),
         (r"\bstatus post |\bs/p ", ""),
         (
             r"\bpossibility of (.+?) (?:should|cannot|must|needs to|is) (?:be )?(?:excluded|considered|raised)\b",

@@ -47,7 +47,7 @@ _NOT_SEEN = re.compile(
     r"^(?P<it>.+?),? (?:(?:is|are|was|were|has been|have been) )?(?:not|never) (?:been )?(?:\w+ly )?"
     r"(?:seen|identified|visualized|present|evident|noted|demonstrated|appreciated|detected|apparent|observed"
     r"|found|visible)\b(?P<rest>.*)$"
-    r"|^(?P<absent>.+?) (?:is|are) absent\b.*$"
+    r"|^(?P<absent>.+?) (?:is|are) absent\b(?P<where> (?:on|in|at) the \w+)?.*$"
 )
 _NOT_ADJECTIVE = re.compile(r"^(?P<it>.+?) (?:is|are|does|do|has|have)(?: not|n't) (?P<how>.+)$")
 _NOT_EXCLUDED = re.compile(
@@ -135,7 +135,7 @@ def _read(clause: str, depth: int) -> list[str]:
         if re.search(r"\b(?:seen|noted|identified|present|visualized|demonstrated)\b,?$", unseen["it"] or ""):
             # "an opacity is noted, not evident elsewhere"
             return _read(unseen["it"].rstrip(", "), depth + 1)
-        return _negated(unseen["it"] or unseen["absent"], depth)
+        return _negated(unseen["it"] or f"{unseen['absent']}{unseen['where'] or ''}", depth)
     if shows := _DEMONSTRATES.match(text):
         return _shown(shows["subject"], shows["what"], depth)
     if refused := _NOT_ADJECTIVE.match(text):

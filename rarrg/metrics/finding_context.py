@@ -56,7 +56,8 @@ _NOT_SEEN_ENDS = re.compile(
 
 # "possible small effusion" reaches to the end of its noun phrase
 _POSSIBLE = re.compile(
-    r"\b(?:possibl[ey]|possibility of|questionabl[ey]|question(?:ed)?(?: of)?|equivocal|suspect(?:ed)?|presum\w+"
+    r"\b(?:less likely|possibl[ey]|possibility of|questionabl[ey]|question(?:ed)?(?: of)?|equivocal"
+    r"|suspect(?:ed)?|presum\w+"
     r"|perhaps|suggestion of|suspicion (?:of|for))\b"
 )
 _POSSIBLE_ENDS = re.compile(

@@ -13,6 +13,7 @@ from functools import lru_cache
 
 import numpy as np
 
+from rarrg.denials import plain_denials
 from rarrg.metrics.finding_context import denied, hedged, undecided, unstated
 from rarrg.metrics.finding_terms import HEDGED, MENTIONS, OBSERVATIONS, ORGANS, OTHER, STATE
 
@@ -76,7 +77,7 @@ def positive_findings(texts: Sequence[str]) -> np.ndarray:
 
 @lru_cache(maxsize=100_000)
 def _label_sentence(sentence: str) -> tuple[tuple[str, Label], ...]:
-    sentence = _MARK.sub("xxxx", sentence).replace("non-calcified", "noncalcified")
+    sentence = plain_denials(_MARK.sub("xxxx", sentence)).replace("non-calcified", "noncalcified")
     labels = [
         (observation, _label(sentence, *found.span()))
         for observation, pattern in MENTIONS

@@ -132,6 +132,16 @@ def test_there_are_fourteen_and_every_one_is_a_key():
         ("Sternotomy wires and surgical clips.", DEVICES, P),
         ("Left chest XXXX with tip in the mid SVC.", DEVICES, P),
         ("Right XXXX-A-XXXX in place.", DEVICES, P),
+        # roundabout denials
+        ("Pneumonia is unlikely.", "Pneumonia", Label.NEGATIVE),
+        ("It is unlikely that this represents pneumonia.", "Pneumonia", Label.NEGATIVE),
+        ("This is less likely pneumonia.", "Pneumonia", Label.UNCERTAIN),
+        ("Nothing to suggest pneumonia.", "Pneumonia", Label.NEGATIVE),
+        ("Neither lung shows consolidation.", "Consolidation", Label.NEGATIVE),
+        ("Pleural effusion: none.", "Pleural Effusion", Label.NEGATIVE),
+        ("Non-enlarged heart.", "Cardiomegaly", Label.NEGATIVE),
+        ("Effusion is absent on the right but present on the left.", "Pleural Effusion", Label.POSITIVE),
+        ("There are no pleural effusions other than a tiny one on the right.", "Pleural Effusion", Label.POSITIVE),
     ],
 )
 def test_what_surrounds_a_mention_decides(text, observation, label):
