@@ -5,6 +5,7 @@ Phrases and reports are read alike, so that whatever a phrase says, a sentence o
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
@@ -26,7 +27,7 @@ class Claim:
         sides: ``left``, ``right``: the sides it names.
         covered: The sides it speaks of; see :func:`rarrg.extract.cues.covered_sides`.
         sizes: How much, as steps of :data:`rarrg.extract.terms.SIZES`.
-        numbers: Measures and counts, as "4_cm".
+        numbers: Measures, in millimetres ("40_mm"), and counts.
         general: It denies something, or calls an organ normal, and so speaks of everything of the kind.
         normal: It calls an organ normal.
         hedged: It is not sure; None where that is open.
@@ -74,6 +75,7 @@ def read_claims(text: str, reading: Reading = "last") -> tuple[Claim, ...]:
 def _claims(piece: Piece) -> list[Claim]:
     numbers = frozenset(filter(is_number, piece.said))
     plain = frozenset(piece.said) - SIDES - NORMAL - SIZES.keys() - numbers
+    numbers = frozenset(map(_in_millimetres, numbers))
     named = frozenset(map(concept, plain)) - {"lobe"}
     organs, places = named & ORGANS, named & PLACES
     found = named - organs - places
@@ -105,6 +107,12 @@ def _claims(piece: Piece) -> list[Claim]:
     if not claim.concepts:
         claim = replace(claim, concepts=organs)
     return [claim] if claim != Claim(claim.text, frozenset(), general=claim.general, hedged=claim.hedged) else []
+
+
+def _in_millimetres(number: str) -> str:
+    """``0.8_cm`` is ``8_mm``."""
+    centimetres = re.fullmatch(r"(\d+(?:\.\d+)?)_cm", number)
+    return f"{float(centimetres[1]) * 10:g}_mm" if centimetres else number
 
 
 def _normal(claim: Claim, organ: str, alone: bool) -> Claim:

@@ -23,6 +23,8 @@ _SPELLINGS: tuple[tuple[re.Pattern[str], str], ...] = tuple(
         (r"(?<=\w)-(?=\w)", " "),
         (r"non (?=[a-z])", "non"),
         (r"(?<=\d)\.0+(?= ?[cm]m)", ""),
+        # what denies a quality alone names another one
+        (r"not (?=(?:displaced|calcified|obstructive|obstructed|specific)\b)", "non"),
         (r"(\d+(?:\.\d+)?) ?([cm])(?:enti|illi)?m(?:eters?)?", r"\1_\2m"),
         (r"(lef|righ)tward", r"\1t"),
         (r"(?:a |an )?(?:normal|anatomic(?:al)?|incidental) (?:anatomic(?:al)? )?(?:variant|variation)", ""),
@@ -43,6 +45,7 @@ _SPELLINGS: tuple[tuple[re.Pattern[str], str], ...] = tuple(
         (r"superior vena cava", "svc"),
         (r"inferior vena cava", "ivc"),
         (r"cavo atrial", "cavoatrial"),
+        (r"low(?:er)? (?=svc|ivc|right atri)", "lower "),
         (r"internal jugular", "ij"),
         (r"et tube|ett", "endotracheal tube"),
         (r"ge junction", "gastroesophageal junction"),

@@ -15,7 +15,9 @@ NOR_IS = re.compile(r"\bnor (?:is|are|was|were)(?: there)?\b")
 
 _LEFT = re.compile(r"\b(?:left|l[ul]l|lingula\w*)\b")
 _RIGHT = re.compile(r"\b(?:right|r[uml]l|middle lobe)\b")
-_BOTH = re.compile(r"\b(?:bilateral(?:ly)?|both|bi(?:basilar|basal|apical|hilar|lateral))\b")
+_BOTH = re.compile(
+    r"\b(?:bilateral(?:ly)?|both|bi(?:basilar|basal|apical|hilar|lateral)|(?:on|at|in) (?:either|each) side)\b"
+)
 # A plural of a paired organ speaks of both sides where no side is named, though a phrase that has it claims neither.
 _PAIRED = re.compile(
     r"\b(?:bases|apices|hila|lungs|angles|effusions|(?:hemi)?diaphragms|hemithoraces|lobes|opacities|bronchi|clavicles"

@@ -37,6 +37,11 @@ _BESIDES = re.compile(
     r"\b(?:other than|aside from|apart from|with the exception of|in addition to|along with|as well as|together with"
     r"|accompanied by|alongside|besides|in combination with)\b"
 )
+# "nearly normal" is not normal
+_SHORT_OF = re.compile(
+    r"\b(?:only )?(?:partially|partly|nearly|near|almost|incompletely|above|beyond|below|less than)(?: completely)?"
+    r"[ -](?=(?:normal|clear|unremarkable|intact)\b)"
+)
 _DENIAL = re.compile(
     r"\b(?:no|not|without|neither|nor|absen(?:t|ce of)|free (?:of|from)|clear of|negative for|lack of|devoid of|lacks?"
     r"|never|rather than)\b"
@@ -47,6 +52,7 @@ def marked(sentence: str) -> str:
     """A lower-case sentence in one spelling, with marks for the words of negation and doubt."""
     text = _VIEW.sub(" ", _HEADING.sub("", " ".join(sentence.replace("*", " ").split()).rstrip(" .,;:!?")))
     text = _BESIDES.sub("with", one_spelling(without_comparison(plain_denials(text))))
+    text = _SHORT_OF.sub("incompletely ", text)
     text = _NOT_EXCLUDED.sub(f" {MAYBE} ", text)
     text = _DOUBT.sub(lambda cue: f" {MAYBE} versus " if cue[0] in ("versus", "vs") else f" {MAYBE} ", text)
     text = NOR_IS.sub("nor", text)

@@ -34,6 +34,7 @@ _WANTING = words(
     first second third fourth fifth sixth seventh eighth ninth tenth
     """
 )
+_EITHER = frozenset({"left", "right"})
 _WHERE = words("in within at on along over near involving affecting throughout")
 _NOUN = re.compile(r"(?:ence|ment|tion|ing|ity)$")
 
@@ -229,11 +230,24 @@ def _gathered(pieces: list[Piece]) -> list[Piece]:
             if not SIDES.isdisjoint(piece.said) and _divides(Piece(waiting)):
                 gathered.append(replace(piece, words=waiting + _without_side(piece.words)))
                 waiting = []
+            elif waiting and _names_other_side(Piece(waiting, before=piece.before), piece):
+                # "right middle and left lower lobe opacities"
+                gathered.append(replace(piece, words=waiting + [word for word in piece.words if not _is_place(word)]))
+                waiting = []
             piece.words = waiting + piece.words
             waiting = []
             gathered.append(piece)
         elif gathered and not waiting and _divides(piece):
             gathered.append(replace(gathered[-1], words=_without_side(gathered[-1].words) + piece.words))
+        elif gathered and not waiting and _turns(piece, gathered[-1]):
+            # "the tip is not in the stomach", "no effusion on the right but on the left"
+            told = _without_side(gathered[-1].words) + piece.words
+            gathered.append(replace(gathered[-1], words=told, denied=piece.denied, hedged=piece.hedged))
+        elif gathered and not waiting and _names_other_side(piece, gathered[-1]):
+            # "opacities in the right middle lobe and left lower lobe"
+            told = gathered[-1].words
+            tail = _place_behind(told)
+            gathered.append(replace(gathered[-1], words=told[: len(told) - len(tail)] + piece.words))
         elif not gathered or _goes_on(piece, pieces[index + 1 :]):
             waiting += piece.words
             last = piece
@@ -252,6 +266,24 @@ def _divides(piece: Piece) -> bool:
     """Whether a piece gives one side its size: "bilateral effusions, small on the left"."""
     said = set(piece.said)
     return not piece.marks and bool(said & SIDES) and bool(said & SIZES.keys()) and said <= SIDES | SIZES.keys()
+
+
+def _turns(piece: Piece, last: Piece) -> bool:
+    """Whether a piece that names a place, a side or a size alone denies it of an affirmed finding, or the reverse."""
+    if piece.denied and NO in piece.marks:
+        return not last.denied
+    return last.denied and not piece.marks and piece.before in _BREAKING and not SIDES.isdisjoint(piece.said)
+
+
+def _names_other_side(piece: Piece, last: Piece) -> bool:
+    """Whether two pieces of a list each name one side, and not the same."""
+    one, other = _EITHER.intersection(piece.said), _EITHER.intersection(last.said)
+    listed = piece.before in ("and", ",") and not piece.marks
+    return listed and len(one) == len(other) == 1 and one != other
+
+
+def _is_place(word: str) -> bool:
+    return word in SIDES or concept(word) in PLACES or concept(word) == "lobe"
 
 
 def _without_side(told: list[str]) -> list[str]:

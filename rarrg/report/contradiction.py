@@ -34,6 +34,13 @@ _NOT_NORMAL: dict[str, frozenset[str]] = {
 }
 # "otherwise clear lungs" leaves room for whatever else is said
 _OTHERWISE = re.compile(r"\b(?:otherwise|elsewhere|except|remainder|remaining|rest)\b")
+# and so does "no additional nodule"
+_ANOTHER = re.compile(r"\bno (?:additional|other|further|new|residual)\b")
+# What no chest has that is called free of acute abnormality.
+_ACUTE_FINDINGS = frozenset({"consolidation", "pneumonia", "pneumothorax", "edema"})
+_CHEST = frozenset({"lung", "heart", "pleura", "cardiopulmonary", "intrathoracic"})
+# Nodules of the breast are no nodules of the lung.
+_OUTSIDE = frozenset({"breast", "nipple"})
 _OPPOSITES = (
     (frozenset({"low", "volume"}), frozenset({"hyperinflation"})),
     (frozenset({"hypoinflation"}), frozenset({"hyperinflation"})),
@@ -56,8 +63,12 @@ def contradict(one: str, other: str, label: Labeler) -> bool:
 
 
 def _claims(text: str) -> list[Claim]:
-    leaves_room = _OTHERWISE.search(text.lower()) is not None
-    return [claim for claim in read_claims(text) if not (claim.normal and leaves_room)]
+    otherwise, another = (cue.search(text.lower()) is not None for cue in (_OTHERWISE, _ANOTHER))
+    return [
+        claim
+        for claim in read_claims(text)
+        if not (claim.normal and otherwise) and not (claim.general and not claim.normal and another)
+    ]
 
 
 def _exclude(found: Claim, denial: Claim, label: Labeler) -> bool:
@@ -85,15 +96,26 @@ def _denied(found: Claim, denial: Claim, label: Labeler) -> bool:
     if "consolidation" in said:
         ignored.add("airspace")
     denied = denial.concepts - ignored
-    if denied == {"abnormality"}:
+    if "abnormality" in denied and denied <= ORGANS | _CHEST | {"abnormality", "acute"}:
         # of what, "no pulmonary disease" does not say
+        return "acute" in denial.concepts and _acute(said, denied - {"abnormality", "acute"})
+    if said & _OUTSIDE and not denied & _OUTSIDE:
         return False
+    if denied == {"infiltrate"} and said & {"consolidation", "pneumonia"}:
+        return True
     if denied and denied <= said:
         return True
     if len(denied - ORGANS) != 1 or denied & QUALITIES:
         return False
     affirmed, refused = label(found.text), label(denial.text)
     return any(affirmed[name] in ("positive", "uncertain") and refused[name] == "negative" for name in _ONE_THING)
+
+
+def _acute(said: frozenset[str], organs: frozenset[str]) -> bool:
+    """Whether a finding is an acute abnormality of some organs; of none that are named: of any."""
+    if ("bone" in organs or not organs) and {"fracture", "acute"} <= said:
+        return True
+    return bool(said & _ACUTE_FINDINGS) and (not organs or bool(organs & _CHEST))
 
 
 def _unlike_normal(found: Claim, denial: Claim) -> bool:

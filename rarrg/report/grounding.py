@@ -60,7 +60,7 @@ def ground(report: str, phrases: Phrases, label: Labeler) -> Grounding:
     faults: list[Fault] = []
     for text in texts:
         sources, details = _hold(text, said)
-        details = [*_of_the_study(text, said, phrases), *details]
+        details = [*_of_the_study(text, said, phrases), *_of_the_view(text, sources, said, phrases), *details]
         # whatever its claims were read as
         details = details or list(_unobserved(text, [phrase.text for phrase in said], label))
         sentences.append(Sentence(text, sources))
@@ -132,6 +132,17 @@ def _of_the_study(text: str, said: Sequence[_Phrase], phrases: Phrases) -> Itera
     for view in _VIEW.findall(text.lower()):
         if view not in phrases and not any(view in phrase.text.lower() for phrase in said):
             yield "unsupported", view, f"'{view} view': there is none"
+
+
+def _of_the_view(
+    text: str, sources: Sequence[tuple[Position, int]], said: Sequence[_Phrase], phrases: Phrases
+) -> Iterator[_Found]:
+    """A view that a sentence names, though what bears it out was retrieved for another one."""
+    views = {view for view in _VIEW.findall(text.lower()) if view in phrases}
+    borne = [phrase for phrase in said if phrase.place in sources]
+    seen = {view for phrase in borne for view in _VIEW.findall(phrase.text.lower()) or [phrase.place[0]]}
+    if borne and views and not views & seen:
+        yield "unsupported", text, f"{text!r}: no phrase of the {' or the '.join(sorted(views))} view says so"
 
 
 def _unobserved(text: str, phrases: Iterable[str], label: Labeler) -> Iterator[_Found]:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import dataclass
-from typing import Literal
+from itertools import product
+from typing import Literal, TypeVar
 
 from rarrg.extract.claims import Claim
 from rarrg.extract.concepts import implied
 from rarrg.extract.terms import ORGANS, QUALITIES
 
+T = TypeVar("T")
 Lack = Literal["unsupported", "negation", "certainty", "side", "size"]
 
 # "no acute fracture" is said as "no fracture", not "no large effusion" as "no effusion"
@@ -25,6 +27,11 @@ _CLEAR_OF = {
 }
 _NOT_NORMAL = frozenset({"enlarge", "widen", "abnormality", "prominent", "shift", "thicken", "acute"})
 _BOTH = frozenset({"left", "right"})
+# what a device is called whatever it is
+_ANY_DEVICE = frozenset({"tube", "catheter", "device"})
+# where a catheter enters, and where it ends
+_ENTRIES = frozenset({"ij", "subclavian", "jugular", "femoral"})
+_ENDS = frozenset({"svc", "ivc", "right_atrium", "right_ventricle", "cavoatrial", "brachiocephalic", "azygos"})
 
 
 @dataclass(frozen=True)
@@ -114,18 +121,33 @@ def _affirmed(claim: Claim, others: Sequence[Claim]) -> Support:
         concept
         for concept in wanted & (ORGANS | QUALITIES)
         if len(wanted) > 1
-        and not any(concept in own and (len(own) > 1 or others[at].concepts == {concept}) for at, own in shared.items())
+        and not any(concept in own and _tells(claim, others[at], concept, own) for at, own in shared.items())
     )
     if stray:
         return Support(lack="unsupported", missing=stray)
     beside = {index for index, own in shared.items() if own and _meet(claim, others[index])}
     if claim.hedged is not None:
-        for finding in wanted - ORGANS - QUALITIES or wanted:
-            stands = {others[index].hedged for index in beside if finding in shared[index]}
+        for finding, side in product(wanted - ORGANS - QUALITIES or wanted, claim.sides or {""}):
+            stands = {others[at].hedged for at in beside if finding in shared[at] and _is_of(others[at], side)}
             if stands == {not claim.hedged}:
                 return Support(lack="certainty")
     most = max(map(len, shared.values()), default=0)
     return _placed(claim, others, frozenset(i for i, own in shared.items() if len(own) == most), frozenset(beside))
+
+
+def _is_of(other: Claim, side: str) -> bool:
+    return not side or not other.covered or side in other.covered
+
+
+def _tells(claim: Claim, other: Claim, concept: str, own: frozenset[str]) -> bool:
+    """Whether an organ or a quality that a claim has in common with another one is said there of the same thing."""
+    if other.concepts == {concept}:
+        return True
+    findings = claim.concepts - ORGANS - QUALITIES - _ANY_DEVICE
+    if findings and not own & findings:
+        return False
+    organs, theirs = claim.concepts & ORGANS, other.concepts & ORGANS
+    return len(own) > 1 and (concept in ORGANS or not organs or not theirs or not organs.isdisjoint(theirs))
 
 
 def _placed(claim: Claim, others: Sequence[Claim], nearest: frozenset[int], beside: frozenset[int]) -> Support:
@@ -134,12 +156,34 @@ def _placed(claim: Claim, others: Sequence[Claim], nearest: frozenset[int], besi
     if absent:
         return Support(lack="side", missing=absent)
     for side in sorted(claim.sides) or [""]:
-        there = [others[i] for i in nearest if not side or not others[i].covered or side in others[i].covered]
+        there = [others[i] for i in nearest if _is_of(others[i], side)]
         # "left greater than right", "6 mm": of whatever it is
         there += [other for other in others if not other.concepts]
         if places := claim.places.difference(*(other.places for other in there)):
             return Support(lack="unsupported", missing=places)
-        sizes = claim.sizes.difference(*(other.sizes for other in there))
-        if sizes or claim.numbers.difference(*(other.numbers for other in there)):
+        entries, ends = claim.places & _ENTRIES, claim.places & _ENDS
+        if ends and not all(_go_together(there, {entry}, ends, _ENTRIES) for entry in entries):
+            return Support(lack="unsupported", missing=ends)
+        if not _sized(claim.places, claim.sizes, [(other.sizes, other.places) for other in there]):
+            return Support(lack="size")
+        if not _sized(claim.places, claim.numbers, [(other.numbers, other.places) for other in there]):
             return Support(lack="size")
     return Support(beside)
+
+
+def _sized(places: Set[str], sizes: Set[T], there: Sequence[tuple[Set[T], Set[str]]]) -> bool:
+    """Whether each size is that of a thing in one of the places, and each place has a thing of one of the sizes."""
+
+    def fits(size: T, place: str) -> bool:
+        return any(size in theirs and (not place or not where or place in where) for theirs, where in there)
+
+    wanted = places or {""}
+    return not sizes or (
+        all(any(fits(size, place) for place in wanted) for size in sizes)
+        and all(any(fits(size, place) for size in sizes) for place in wanted)
+    )
+
+
+def _go_together(there: Sequence[Claim], entry: Set[str], ends: Set[str], entries: Set[str]) -> bool:
+    """Whether what enters by one vessel is said to end there, and not only what enters by another."""
+    return any(ends & other.places and (not other.places & entries or entry <= other.places) for other in there)

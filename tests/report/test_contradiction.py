@@ -40,6 +40,10 @@ from rarrg.report.contradiction import contradict
         ("low lung volumes", "hyperinflated lungs"),
         ("midline trachea", "trachea deviated to the right"),
         ("normal chest", "small left pneumothorax"),
+        ("no acute cardiopulmonary abnormality", "right lower lobe pneumonia"),
+        ("no acute abnormality", "small left pneumothorax"),
+        ("no acute bony abnormality", "acute rib fracture"),
+        ("no infiltrate", "left lower lobe consolidation"),
     ],
 )
 def test_contradict(one: str, other: str) -> None:
@@ -83,6 +87,12 @@ def test_contradict(one: str, other: str) -> None:
         ("otherwise clear lungs", "left basilar opacity"),
         ("normal chest", "right picc"),
         ("no pulmonary disease", "degenerative disc disease of the spine"),
+        ("no acute cardiopulmonary abnormality", "small pleural effusion"),
+        ("no acute cardiopulmonary abnormality", "acute rib fracture"),
+        ("no acute bony abnormality", "rib fracture"),
+        ("no acute bony abnormality", "right lower lobe pneumonia"),
+        ("no additional nodule", "8 mm nodule"),
+        ("no pulmonary nodule", "breast nodule"),
     ],
 )
 def test_agree(one: str, other: str) -> None:
