@@ -1,8 +1,8 @@
 """Image encoders adapted to the training images, before they are frozen.
 
 Networks trained on photographs see a chest X-ray through filters for cats and cars, and what they do not show no
-retriever can find. So each network is first trained, alone, to tell which findings an image's key phrases affirm
-(:mod:`rarrg.finding_classifier`).
+retriever can find. So each network is first trained, alone, to tell which findings an image's key phrases affirm, and
+of which groups they are (:mod:`rarrg.finding_classifier`).
 
 Adapted networks lie in the cache, a folder each that timm can read too; runs that agree on images, findings and
 settings share them.
@@ -13,7 +13,8 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
@@ -28,6 +29,8 @@ from rarrg.config import EncoderConfig
 from rarrg.data.studies import Example
 from rarrg.errors import RarrgError
 from rarrg.finding_classifier import Labelled, train_classifier
+from rarrg.grouping import group_phrases, telling_groups
+from rarrg.metrics.findings import positive_findings
 from rarrg.models.backbones import Backbone
 from rarrg.models.timm_networks import save_timm
 from rarrg.models.vision import FusedEncoder, VisionEncoder, load_backbone
@@ -58,6 +61,7 @@ def adapt_encoders(
     config: AdaptConfig,
     train: Sequence[Example],
     val: Sequence[Example],
+    embeddings: Mapping[str, np.ndarray],
     folder: Path,
     device: torch.device,
     num_workers: int = 0,
@@ -69,6 +73,7 @@ def adapt_encoders(
         config: How.
         train: Training images with key phrases.
         val: Validation images; their average precision is logged and decides nothing.
+        embeddings: Unit embedding of each key phrase, float32 ``[dim]``, of which groups are made.
         folder: Where adapted encoders lie.
         device: Where they are trained.
         num_workers: Processes that read images.
@@ -80,7 +85,8 @@ def adapt_encoders(
         RarrgError: The training phrases affirm no finding, or an adapted encoder was changed.
         ImageError: An image cannot be read.
     """
-    sets = Labelled.of(train), Labelled.of(val)
+    groups = _groups(train, embeddings, config) if config.groups else {}
+    sets = Labelled.of(train, groups), Labelled.of(val, groups)
     if not sets[0].findings.any():
         raise RarrgError("vision.adapt: no key phrase of the training images affirms a finding; set its epochs to 0")
     adapted = []
@@ -95,6 +101,15 @@ def adapt_encoders(
         Manifest.load(place, NAME, VERSION).verify(place)
         adapted.append(EncoderConfig(str(place), backbone.preprocessing.size, None, encoder.stages))
     return adapted
+
+
+def _groups(train: Sequence[Example], embeddings: Mapping[str, np.ndarray], config: AdaptConfig) -> dict[str, int]:
+    phrases = sorted(embeddings)
+    said = Counter(phrase for _, phrase in {(each.study_id, phrase) for each in train for phrase in each.phrases})
+    counts = [said[phrase] for phrase in phrases]
+    vectors = np.stack([embeddings[phrase] for phrase in phrases])
+    groups = group_phrases(phrases, counts, vectors, positive_findings(phrases), config.groups, config.seed)
+    return telling_groups(groups, phrases, counts)
 
 
 def _adapt(
@@ -131,7 +146,7 @@ def _name(encoder: EncoderConfig, backbone: Backbone, config: AdaptConfig, train
     # A file that was exported anew under its old name has another size, and one that was moved has not.
     rows = [
         [example.view.image_id, example.view.path.stat().st_size, np.flatnonzero(row).tolist()]
-        for example, row in zip(train.examples, train.findings, strict=True)
+        for example, row in zip(train.examples, train.targets, strict=True)
     ]
     made_of = json.dumps([VERSION, fingerprint, asdict(config), rows])
     name = encoder.spec.partition(":")[2] or Path(encoder.spec).name

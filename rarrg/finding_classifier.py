@@ -1,4 +1,4 @@
-"""A linear classifier of findings on an encoder's map, trained together with the encoder.
+"""A linear classifier of findings, and of groups of phrases, on an encoder's map, trained together with the encoder.
 
 It reads the mean and maximum of the very map that the retriever will read. Stages before the first joined one keep
 their weights: edges are edges, and there are few images.
@@ -6,7 +6,7 @@ their weights: edges are edges, and there are few images.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -32,6 +32,7 @@ from rarrg.models.preprocessing import Preprocessing
 _HEAD = 5.0  # the classifier starts from nothing and learns so many times as fast
 _WARMUP = 0.15  # share of the steps
 _CLIP = 5.0
+_GROUPS = 0.3  # weight of a group of phrases; that of a finding is 1
 _LOG_EVERY = 10  # steps
 _AUGMENT = v2.Compose(
     [
@@ -46,23 +47,38 @@ _AUGMENT = v2.Compose(
 
 @dataclass(frozen=True)
 class Labelled:
-    """Images and the findings that their phrases affirm.
+    """Images, the findings that their phrases affirm, and the groups that their phrases are of.
 
     Attributes:
         examples: The images.
         findings: bool ``[images, findings]``.
+        groups: bool ``[images, groups]``.
     """
 
     examples: Sequence[Example]
     findings: np.ndarray
+    groups: np.ndarray
 
     @classmethod
-    def of(cls, examples: Sequence[Example]) -> Labelled:
-        """Label images by their phrases."""
+    def of(cls, examples: Sequence[Example], groups: Mapping[str, int]) -> Labelled:
+        """Label images by their phrases.
+
+        Args:
+            examples: The images.
+            groups: Group of a phrase, from 0 without gaps; phrases that are not there are of none.
+        """
         texts = sorted({phrase for example in examples for phrase in example.phrases})
         affirmed = dict(zip(texts, positive_findings(texts), strict=True))
         rows = [np.logical_or.reduce([affirmed[text] for text in example.phrases]) for example in examples]
-        return cls(examples, np.stack(rows))
+        told = np.zeros((len(examples), len(set(groups.values()))), dtype=bool)
+        for row, example in zip(told, examples, strict=True):
+            row[[groups[text] for text in example.phrases if text in groups]] = True
+        return cls(examples, np.stack(rows), told)
+
+    @property
+    def targets(self) -> np.ndarray:
+        """Findings and groups side by side, bool ``[images, findings + groups]``."""
+        return np.hstack([self.findings, self.groups])
 
 
 def train_classifier(
@@ -74,7 +90,7 @@ def train_classifier(
     device: torch.device,
     num_workers: int,
 ) -> None:
-    """Train a network with a linear classifier of findings on its map; the classifier is dropped afterwards.
+    """Train a network with a linear classifier on its map; the classifier is dropped afterwards.
 
     Args:
         backbone: A timm network; it is trained in place and left on the CPU, frozen.
@@ -97,7 +113,7 @@ def train_classifier(
         num_workers=num_workers,
         drop_last=len(train) > config.batch_size,
     )
-    module = _Classifier(backbone, stages, torch.from_numpy(sets[0].findings), config, config.epochs * len(loader))
+    module = _Classifier(backbone, stages, sets[0], config, config.epochs * len(loader))
     trainer = L.Trainer(
         max_epochs=config.epochs,
         accelerator=device.type,
@@ -133,22 +149,23 @@ class _Shuffled(Sampler[tuple[int, int]]):
 
 
 class _Images(Dataset[tuple[Tensor, Tensor]]):
-    """Pixels ``[3, size, size]`` and findings, float ``[findings]``, of an image, augmented where a seed is given."""
+    """Pixels ``[3, size, size]`` and targets, float ``[targets]``, of an image, augmented where a seed is given."""
 
     def __init__(self, labelled: Labelled, preprocessing: Preprocessing) -> None:
-        self.labelled, self.preprocessing = labelled, preprocessing
+        self.examples, self.preprocessing = labelled.examples, preprocessing
+        self.targets = torch.from_numpy(labelled.targets).float()
 
     def __len__(self) -> int:
-        return len(self.labelled.examples)
+        return len(self.examples)
 
     def __getitem__(self, drawn: tuple[int, int | None]) -> tuple[Tensor, Tensor]:
         index, seed = drawn
-        pixels = self.preprocessing.resized(read_image(self.labelled.examples[index].view.path))
+        pixels = self.preprocessing.resized(read_image(self.examples[index].view.path))
         if seed is not None:
             with torch.random.fork_rng(devices=[]):
                 torch.manual_seed(seed)
                 pixels = _AUGMENT(pixels)
-        return self.preprocessing.normalised(pixels), torch.from_numpy(self.labelled.findings[index]).float()
+        return self.preprocessing.normalised(pixels), self.targets[index]
 
 
 class _Classifier(L.LightningModule):
@@ -157,27 +174,32 @@ class _Classifier(L.LightningModule):
     Args:
         backbone: The network.
         stages: Its stages that are joined; those before the first of them stay as they are.
-        findings: Of the training images, bool ``[images, findings]``, for the classifier's first guess.
+        train: The training images, for the classifier's first guess.
         config: Rates and dropout.
         steps: Optimiser steps in all.
     """
 
     def __init__(
-        self, backbone: Backbone, stages: Sequence[int] | None, findings: Tensor, config: AdaptConfig, steps: int
+        self, backbone: Backbone, stages: Sequence[int] | None, train: Labelled, config: AdaptConfig, steps: int
     ) -> None:
         super().__init__()
+        self.weights: Tensor
         self.network, self._features = backbone.network, backbone.features
         self._config, self._steps = config, steps
         for parameter in self.network.parameters():
             parameter.requires_grad_(True)
         for parameter in _before(self.network, stages):
             parameter.requires_grad_(False)
-        labels = findings.shape[1]
-        linear = nn.Linear(backbone.channels, labels)
+        targets = torch.from_numpy(train.targets)
+        self._findings = train.findings.shape[1]
+        weights = torch.ones(targets.shape[1])
+        weights[self._findings :] = _GROUPS
+        self.register_buffer("weights", weights, persistent=False)
+        linear = nn.Linear(backbone.channels, len(weights))
         nn.init.zeros_(linear.weight)
-        linear.bias.data = torch.logit(findings.float().mean(dim=0).clamp(1e-3, 1 - 1e-3))
+        linear.bias.data = torch.logit(targets.float().mean(dim=0).clamp(1e-3, 1 - 1e-3))
         self.classifier = nn.Sequential(nn.BatchNorm1d(backbone.channels), nn.Dropout(config.dropout), linear)
-        self._precision = MultilabelAveragePrecision(labels, average="micro")
+        self._precision = MultilabelAveragePrecision(self._findings, average="micro")
         self.to(memory_format=torch.channels_last)
         self.train()  # Lightning keeps the mode in which it gets each layer
 
@@ -191,21 +213,23 @@ class _Classifier(L.LightningModule):
         return self
 
     def forward(self, pixels: Tensor) -> Tensor:
-        """Logits of the findings: ``[batch, 3, size, size]`` to ``[batch, findings]``."""
+        """Logits of the targets: ``[batch, 3, size, size]`` to ``[batch, targets]``."""
         features = self._features(self.network, pixels.contiguous(memory_format=torch.channels_last))
         return self.classifier((features.mean(dim=(2, 3)) + features.amax(dim=(2, 3))) / 2)
 
     def training_step(self, batch: tuple[Tensor, Tensor], _: int) -> Tensor:
-        """Cross-entropy, summed over findings: rare ones weigh what they weigh."""
-        pixels, findings = batch
-        loss = F.binary_cross_entropy_with_logits(self(pixels), findings, reduction="none").sum(dim=1).mean()
+        """Cross-entropy, summed over targets: rare ones weigh what they weigh."""
+        pixels, targets = batch
+        loss = F.binary_cross_entropy_with_logits(self(pixels), targets, self.weights, reduction="none")
+        loss = loss.sum(dim=1).mean()
         self.log("train/loss", loss, prog_bar=True)
         return loss
 
     def validation_step(self, batch: tuple[Tensor, Tensor], _: int) -> None:
-        """Average precision over all decisions on validation images."""
-        pixels, findings = batch
-        self._precision.update(self(pixels).float(), findings.long())
+        """Average precision over all decisions on the findings of validation images."""
+        pixels, targets = batch
+        findings = slice(self._findings)
+        self._precision.update(self(pixels).float()[:, findings], targets[:, findings].long())
         self.log("val/average_precision", self._precision, prog_bar=True)
 
     def configure_optimizers(self) -> OptimizerLRScheduler:

@@ -20,6 +20,7 @@ import numpy as np
 from sklearn.cluster import KMeans
 
 from rarrg.errors import RarrgError
+from rarrg.extract.claims import read_claims
 
 
 @dataclass(frozen=True)
@@ -94,6 +95,28 @@ def group_phrases(
         groups[part] = first + (embeddings[part] @ centres.T).argmax(axis=1)
     is_finding = np.arange(queries) < len(present)
     return PhraseGroups(_unit(np.stack(anchors)).astype(np.float32), is_finding, groups.astype(np.int64))
+
+
+def telling_groups(groups: PhraseGroups, phrases: Sequence[str], counts: Sequence[int]) -> dict[str, int]:
+    """The groups that tell what an image shows beside its findings: "degenerative changes", not "clear lungs".
+
+    What is denied or called normal is said or left unsaid by habit, and stands on no image.
+
+    Args:
+        groups: The groups.
+        phrases: The phrases they were made of.
+        counts: Number of training studies with each.
+
+    Returns:
+        The number of its group, from 0 without gaps, for each phrase of a group that is no finding's and whose
+        phrases, by count, mostly affirm something.
+    """
+    told = np.array([any(not claim.general for claim in read_claims(phrase)) for phrase in phrases])
+    weights = np.where(told, 1, -1) * np.asarray(counts)
+    balance = np.bincount(groups.of_phrase, weights, minlength=len(groups.findings))
+    kept = np.flatnonzero((balance > 0) & ~groups.findings)
+    numbers = {group: number for number, group in enumerate(kept)}
+    return {phrase: numbers[group] for phrase, group in zip(phrases, groups.of_phrase, strict=True) if group in numbers}
 
 
 def _centres(embeddings: np.ndarray, weights: np.ndarray, number: int, seed: int) -> list[np.ndarray]:

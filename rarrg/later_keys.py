@@ -11,6 +11,7 @@ LATER: dict[str, Any] = {
     "data.shuffle_window": None,
     "retriever.pool": None,
     "trainer.devices": 1,
+    "vision.adapt.groups": 0,
 }
 """Each with the value at which all is as it was without the key: its default."""
 

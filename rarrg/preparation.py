@@ -120,7 +120,8 @@ def prepare(config: TrainConfig, device: torch.device) -> Prepared:
     if adapt.epochs:
         place = Path(config.data.cache) / "adapted"
         before, workers = config.vision.encoders, config.data.num_workers
-        adapted = adapt_encoders(before, adapt, splits["train"], splits["val"], place, device, workers)
+        embeddings = dict(zip(phrases, table.numpy(), strict=True))
+        adapted = adapt_encoders(before, adapt, splits["train"], splits["val"], embeddings, place, device, workers)
         encoder = load_fused([*before, *adapted] if adapt.keep else adapted, config.retriever.pool)
     views = [example.view for examples in splits.values() for example in examples]
     cache = pixels = None

@@ -28,6 +28,8 @@ from rarrg.types import View
 from tests.robustness.test_disk import file_size_limit
 
 CPU = torch.device("cpu")
+PHRASES = ("mild cardiomegaly", "no cardiomegaly", "clear lungs", "degenerative changes of the spine")
+EMBEDDINGS = dict(zip(PHRASES, np.eye(4, dtype=np.float32), strict=True))
 SETTINGS = AdaptConfig(epochs=2, batch_size=4, learning_rate=3e-3)
 
 
@@ -57,7 +59,7 @@ def adapted(
     network: Path, images, folder: Path, config: AdaptConfig = SETTINGS, stages=(3, 4), num_workers: int = 0
 ) -> VisionEncoder:
     encoder = EncoderConfig(str(network), 64, None, None if stages is None else list(stages))
-    (found,) = adapt_encoders([encoder], config, *images, folder, CPU, num_workers)
+    (found,) = adapt_encoders([encoder], config, *images, EMBEDDINGS, folder, CPU, num_workers)
     return load_fused([found]).encoders[0]
 
 
@@ -95,27 +97,42 @@ def test_without_stages_the_whole_network_is_trained(tiny_timm, images, tmp_path
     assert not torch.equal(state(after)["conv_stem.weight"], state(before)["conv_stem.weight"])
 
 
+def tells_squares(encoder: VisionEncoder, seen: list[Example], unseen: list[Example]) -> float:
+    """How well the axis between the means of the two kinds of images ranks unseen ones, as average precision."""
+
+    def pooled(examples: list[Example]) -> torch.Tensor:
+        maps = encoder(torch.stack([encoder.preprocessing(read_image(e.view.path)) for e in examples]))
+        return (maps.mean((2, 3)) + maps.amax((2, 3))) / 2
+
+    known = pooled(seen)
+    truth = [index % 2 == 0 for index in range(len(unseen))]
+    return float(average_precision_score(truth, pooled(unseen) @ (known[::2].mean(0) - known[1::2].mean(0))))
+
+
 def test_the_map_tells_findings_apart_that_it_did_not(tiny_timm, tmp_path):
-    """The axis between the means of the two kinds of training images ranks unseen ones."""
     images = drawn(tmp_path / "train", 64), drawn(tmp_path / "val", 6, seed=1)
     unseen = drawn(tmp_path / "test", 40, seed=2)
-    truth = [index % 2 == 0 for index in range(40)]
-
-    def precision(encoder: VisionEncoder) -> float:
-        def pooled(examples: list[Example]) -> torch.Tensor:
-            maps = encoder(torch.stack([encoder.preprocessing(read_image(e.view.path)) for e in examples]))
-            return (maps.mean((2, 3)) + maps.amax((2, 3))) / 2
-
-        seen = pooled(images[0])
-        axis = seen[::2].mean(0) - seen[1::2].mean(0)
-        return float(average_precision_score(truth, pooled(unseen) @ axis))
-
     settings = dataclasses.replace(SETTINGS, epochs=8, batch_size=8)
     before, after = (
         load_encoder(str(tiny_timm), 64, stages=[3, 4]),
         adapted(tiny_timm, images, tmp_path / "a", settings),
     )
-    assert precision(after) > max(0.9, precision(before) + 0.1)
+    assert tells_squares(after, images[0], unseen) > max(0.9, tells_squares(before, images[0], unseen) + 0.1)
+
+
+def test_with_groups_it_tells_phrases_apart_that_are_no_finding(tiny_timm, tmp_path):
+    def said(example: Example, index: int) -> Example:
+        spine = "degenerative changes of the spine" if index % 2 == 0 else "clear lungs"
+        # of the finding the images show nothing
+        heart = "mild cardiomegaly" if index % 4 < 2 else "no cardiomegaly"
+        return dataclasses.replace(example, phrases=(heart, spine))
+
+    lots = [drawn(tmp_path / name, number, seed) for name, number, seed in (("a", 64, 0), ("b", 6, 1), ("c", 40, 2))]
+    seen, val, unseen = ([said(example, index) for index, example in enumerate(lot)] for lot in lots)
+    settings = dataclasses.replace(SETTINGS, epochs=8, batch_size=8)
+    alone = adapted(tiny_timm, (seen, val), tmp_path / "adapted", settings)
+    told = adapted(tiny_timm, (seen, val), tmp_path / "adapted", dataclasses.replace(settings, groups=15))
+    assert tells_squares(told, seen, unseen) > max(0.88, tells_squares(alone, seen, unseen) + 0.05)
 
 
 def test_the_same_images_and_settings_are_adapted_to_once(tiny_timm, images, tmp_path, monkeypatch):
@@ -247,6 +264,7 @@ def test_a_run_does_not_remove_the_encoder_it_reads(adapting: TrainConfig):
     ("--vision.adapt.epochs=-1", "vision.adapt.epochs: must be at least 0, got -1"),
     ("--vision.adapt.epoch=8", "vision.adapt.epoch"),
     ("--vision.adapt.dropout=x", "vision.adapt.dropout"),
+    ("--vision.adapt.groups=14", "vision.adapt.groups: must be 0 or at least 15, got 14"),
 ])  # fmt: skip
 def test_a_mistake_is_one_line(word: str, said: str, capsys: pytest.CaptureFixture[str]):
     assert main(["train", "--config=demo.yaml", word]) == 2

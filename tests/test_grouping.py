@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rarrg.errors import RarrgError
-from rarrg.grouping import PhraseGroups, group_phrases
+from rarrg.grouping import PhraseGroups, group_phrases, telling_groups
 
 
 def unit(vectors: np.ndarray) -> np.ndarray:
@@ -66,6 +66,20 @@ def test_findings_of_training_have_groups_around_their_weighted_centres():
     ]
     np.testing.assert_allclose(groups.anchors, unit(np.array(expected)), atol=1e-6)
     assert groups.of_phrase[4:].tolist() == [2, 3]
+
+
+def test_groups_tell_what_is_affirmed_beside_findings():
+    phrases = ["large heart", "old granuloma", "calcified granuloma", "clear lungs", "no effusion", "tortuous aorta"]
+    kinds = PhraseGroups(np.eye(5), np.array([True, False, False, False, False]), np.array([0, 1, 1, 2, 3, 4]))
+    assert telling_groups(kinds, phrases, [9, 1, 1, 5, 9, 3]) == {
+        "old granuloma": 0,
+        "calcified granuloma": 0,
+        "tortuous aorta": 1,
+    }
+    # what a group says most often decides
+    mixed = PhraseGroups(np.eye(2), np.array([False, False]), np.array([0, 0, 0, 0, 0, 1]))
+    assert telling_groups(mixed, phrases, [1, 0, 0, 2, 0, 0]) == {}
+    assert set(telling_groups(mixed, phrases, [3, 0, 0, 2, 0, 0]).values()) == {0}
 
 
 def test_rarity_is_counted_in_studies_not_in_phrases():

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import dataclasses
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,7 +14,7 @@ from rarrg.later_keys import LATER, without_later
 from rarrg.training_once import train_once
 
 
-def value_of(settings: dict, key: str) -> object:
+def value_of(settings: dict, key: str) -> Any:
     for part in key.split("."):
         settings = settings[part]
     return settings
@@ -25,11 +26,11 @@ def test_a_later_key_stands_at_its_default() -> None:
 
 @pytest.mark.parametrize("key", LATER)
 def test_a_run_from_before_a_key_is_the_same_run_at_its_default_alone(key: str) -> None:
-    now = dataclasses.asdict(TrainConfig())
-    section, _, name = key.partition(".")
-    before = {**now, section: {other: value for other, value in now[section].items() if other != name}}
+    now, before, changed = (dataclasses.asdict(TrainConfig()) for _ in range(3))
+    section, _, name = key.rpartition(".")
+    del value_of(before, section)[name]
+    value_of(changed, section)[name] = 2
     assert without_later(before) == without_later(now)
-    changed = {**now, section: {**now[section], name: 2}}
     assert without_later(before) != without_later(changed)
 
 
@@ -38,7 +39,7 @@ def test_a_model_from_before_the_keys_is_not_trained_again(
 ) -> None:
     out = train(dataclasses.replace(tiny_config, trainer=dataclasses.replace(tiny_config.trainer, epochs=1)))
     text = (out / "train.yaml").read_text()
-    kept = [line for line in text.splitlines() if line.split(":")[0].strip() not in {k.split(".")[1] for k in LATER}]
+    kept = [line for line in text.splitlines() if line.split(":")[0].strip() not in {k.split(".")[-1] for k in LATER}]
     assert len(kept) == len(text.splitlines()) - len(LATER)
     (out / "train.yaml").write_text("\n".join(kept))
     monkeypatch.setattr(training_once, "train", lambda *_: pytest.fail("was trained again"))
