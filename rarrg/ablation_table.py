@@ -11,9 +11,9 @@ import numpy as np
 from rarrg.artifacts import read_jsonl
 from rarrg.errors import RarrgError
 from rarrg.evaluated_reports import SCORES_OF_REPORTS
-from rarrg.metrics.bootstrap import resampling_weights
+from rarrg.metrics.bootstrap import weights_by_group
 from rarrg.metrics.measured import Measured
-from rarrg.metrics.saved_terms import read_terms
+from rarrg.metrics.saved_terms import SavedTerms, read_terms
 from rarrg.scoring import SHOWN, TERMS
 
 DISTINCT = "distinct_reports"
@@ -57,12 +57,12 @@ def cells_of(folders: Mapping[str, Sequence[Path]], against: str, draws: int) ->
         RarrgError: A folder lacks its scores, or two are over different studies.
     """
     read = {name: [_measures(place) for place in places] for name, places in folders.items()}
-    ids = read[against][0][0]
-    if any(each[0] != ids for runs in read.values() for each in runs):
+    terms = read[against][0][0]
+    if any(each.ids != terms.ids for runs in read.values() for each, _ in runs):
         raise RarrgError("the evaluations are over different studies; remove the output folder and run them again")
     cells = []
     base = read[against]
-    weights = resampling_weights(len(ids), draws, seed=0)
+    weights = weights_by_group(terms.groups, draws, seed=0)
     for name, runs in read.items():
         for measure in SHOWN:
             if all(measure in found for _, found in (*runs, *base)):
@@ -118,9 +118,9 @@ def _shown(cell: Cell | None) -> str:
     return f"{cell.value:.{digits}f}{spread}{mark}"
 
 
-def _measures(place: Path) -> tuple[list[str], dict[str, Measured]]:
-    ids, _, measured = read_terms(place / SCORES_OF_REPORTS / TERMS)
-    return ids, {name: each for each in measured.values() for name in each.statistics}
+def _measures(place: Path) -> tuple[SavedTerms, dict[str, Measured]]:
+    terms = read_terms(place / SCORES_OF_REPORTS / TERMS)
+    return terms, {name: each for each in terms.measured.values() for name in each.statistics}
 
 
 def _drawn(measured: Measured, measure: str, weights: np.ndarray) -> tuple[float, np.ndarray]:

@@ -8,10 +8,12 @@ import hashlib
 import json
 import os
 import secrets
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from datetime import datetime, timezone
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -121,18 +123,31 @@ def write_csv(path: Path, rows: Iterable[Mapping[str, Any]], columns: Sequence[s
         table.writerows(rows)
 
 
-def read_json(path: Path) -> Any:
+def read_json(path: Path, unique: bool = False) -> Any:
     """Read a JSON file.
 
+    Args:
+        path: The file.
+        unique: Refuse an object that has a key twice, of which JSON takes the last.
+
     Raises:
-        RarrgError: The file is missing or is no JSON.
+        RarrgError: The file is missing or is no JSON, or a key occurs twice.
     """
     try:
-        return json.loads(path.read_text(encoding="utf-8"))
+        text = path.read_text(encoding="utf-8-sig")  # as some editors save it
+        return json.loads(text, object_pairs_hook=partial(_unique, path) if unique else None)
     except OSError as error:
         raise RarrgError(f"{path}: cannot be read ({error.strerror})") from error
     except ValueError as error:
         raise RarrgError(f"{path}: is not valid JSON ({error})") from error
+
+
+def _unique(path: Path, pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        name = next(name for name, times in Counter(name for name, _ in pairs).items() if times > 1)
+        raise RarrgError(f"{path}: {name} occurs twice in one object")
+    return found
 
 
 def jsonl_line(row: dict[str, Any]) -> str:
@@ -159,7 +174,7 @@ def read_jsonl(path: Path) -> list[dict[str, Any]]:
 def iterate_jsonl(path: Path) -> Iterator[dict[str, Any]]:
     """Read one JSON object a line as :func:`read_jsonl` does, one at a time."""
     try:
-        with path.open(encoding="utf-8") as file:
+        with path.open(encoding="utf-8-sig") as file:
             for number, line in enumerate(file, start=1):
                 if not line.strip():
                     continue

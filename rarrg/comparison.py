@@ -254,17 +254,21 @@ def _probe(
 
     outputs: Outputs = {}
     for scope in SCOPES:
+        # without such images in validation: as for all of a study's
+        known: Scope = scope if val.members[scope] else "study"
         chosen = choose_thresholds(
-            _scoped(val, scope, probe.predict_proba(val_features)),
-            val_labels[[study for study, _ in val.members[scope]]],
+            _scoped(val, known, probe.predict_proba(val_features)),
+            val_labels[[study for study, _ in val.members[known]]],
         )
         outputs[scope] = SystemOutput(_scoped(evaluated, scope, probe.predict_proba(features)) >= chosen, None)
     return outputs
 
 
 def _scoped(evaluated: EvaluationSet, scope: Scope, values: np.ndarray) -> np.ndarray:
-    """Average of what the images of each study of a scope got, ``[studies, k]``."""
+    """Average of what the images of each study of a scope got, ``[studies, k]``; ``[0, k]`` where there is none."""
     members = [images for _, images in evaluated.members[scope]]
+    if not members:
+        return values[:0]
     rows = np.concatenate([np.asarray(images) for images in members])
     index = np.repeat(np.arange(len(members)), [len(images) for images in members])
     return average_by_study(values[rows], index)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -268,7 +268,10 @@ def _evaluation_set(options: EvaluateOptions, trained: TrainConfig, out: Path) -
     if phrases is None:
         phrases = out / KEY_PHRASES
         extract_with_rules(lambda: reports_of(studies), phrases)
-    studies = with_key_phrases(studies, read_key_phrases(phrases))
+        given = read_key_phrases(phrases)
+    else:
+        given = _of_samples(read_key_phrases(phrases), protocol, phrases)
+    studies = with_key_phrases(studies, given)
     views = [view for study in studies for view in study.views]
     faults = screen_images(views, Path(data.cache) / "screened.jsonl")
     write_skipped(out / "skipped.csv", views, faults, options.data.max_bad_images)
@@ -284,6 +287,24 @@ def _evaluation_set(options: EvaluateOptions, trained: TrainConfig, out: Path) -
         len(studies) - len(evaluated.studies),
     )
     return evaluated, protocol
+
+
+def _of_samples(given: Mapping[str, tuple[str, ...]], protocol: Protocol, path: Path) -> dict[str, tuple[str, ...]]:
+    """Key phrases of studies by the ids of their samples."""
+    found = {
+        sample.id: given[name]
+        for sample in protocol.samples
+        for name in [sample.study if sample.study in given else sample.id]
+        if name in given
+    }
+    if not found:
+        raise RarrgError(
+            f"data.phrases: {path} has none of the {len(protocol.samples)} samples of {protocol.name}; its study_id "
+            "must be those of the data set"
+        )
+    if len(found) < len(protocol.samples):
+        log.warning("%s: has no entry of %d samples", path, len(protocol.samples) - len(found))
+    return found
 
 
 def _trained(folder: Path, trained: TrainConfig, info: ModelInfo) -> Trained:

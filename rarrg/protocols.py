@@ -47,12 +47,21 @@ class Sample:
         images: The image files of each view.
         reference: What the radiologist wrote.
         seen: A training report says the same, word for word; case, punctuation and spacing do not count.
+        study: The study it is of, where it has an id of its own.
+        of: What several samples may be of: the patient (MIMIC-CXR), or the study. Intervals resample them together.
     """
 
     id: str
     images: Mapping[Position, tuple[Path, ...]]
     reference: str
     seen: bool = False
+    study: str = ""
+    of: str = ""
+
+    @property
+    def group(self) -> str:
+        """What it is of; itself where nothing else is."""
+        return self.of or self.id
 
 
 @dataclass(frozen=True)
@@ -125,10 +134,11 @@ def read_protocol(name: ProtocolName, root: Path, source: Literal["iu_xray", "mi
         splits = read_r2gen(root)
         samples = [_sample(each, _by_number(each.images)) for each in splits["test"]]
         return _protocol(name, samples, [each.report for each in splits["train"]], {"split": "test", "images": "all"})
-    cut = [
-        _sample(each, _by_number(each.images), first_words(each.report, PROMPTMRG_WORDS))
-        for each in read_promptmrg(root)
-    ]
+    cut = []
+    for each in read_promptmrg(root):
+        study = each.id.rpartition("/")[0]  # of CXR1000_IM-0003-1001/0
+        report = first_words(each.report, PROMPTMRG_WORDS)
+        cut.append(replace(_sample(each, _by_number(each.images), report), study=study, of=study))
     return _protocol(
         name, cut, [], {"split": "the whole list", "images": "each alone", "reference_words": PROMPTMRG_WORDS}
     )
@@ -223,7 +233,7 @@ def _mimic(name: ProtocolName, root: Path) -> Protocol:
     settings: dict[str, Any] = {"split": "test", "images": "each alone"}
     if name == "mimic-single":
         samples = [
-            Sample(view.image_id, {view.position: (view.path,)}, study.findings)
+            Sample(view.image_id, {view.position: (view.path,)}, study.findings, study=study.id, of=_patient(view))
             for study in test
             for view in study.views
         ]
@@ -242,7 +252,13 @@ def _pairs(study: Study, frontal: set[str]) -> Iterator[Sample]:
         drawn = {"lateral": (laterals[seed % len(laterals)][1],)}
     for view in study.views:
         if view.image_id in frontal:
-            yield Sample(view.image_id, {"frontal": (view.path,), **drawn}, study.findings)
+            images: Mapping[Position, tuple[Path, ...]] = {"frontal": (view.path,), **drawn}
+            yield Sample(view.image_id, images, study.findings, study=study.id, of=_patient(view))
+
+
+def _patient(view: View) -> str:
+    """The patient of an image of MIMIC-CXR-JPG: ``files/p10/p10000032/s50414267/IMAGE.jpg``."""
+    return view.path.parent.parent.name
 
 
 def _sample(entry: Annotated, images: Mapping[Position, tuple[Path, ...]], report: str | None = None) -> Sample:

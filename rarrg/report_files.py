@@ -14,9 +14,12 @@ from rarrg.errors import RarrgError
 
 _IDS = ("id", "study_id")
 _TEXTS = ("text", "report")
+_REST = "(more than the header has)"
 # ReXrank's JSON: what a system said, and what the radiologist wrote; the latter also under its older name.
 _PREDICTION = "model_prediction"
 _FINDINGS = ("section_findings", "findings")
+# an empty line, or the end of a line before an item of a list
+_PARAGRAPH = re.compile(r"\n[ \t]*\n\s*|\n(?=[ \t]*(?:[-*\u2022]|\d{1,2}[.)])[ \t])")
 _OF_ONE_REPORT = ("prompt_tokens", "completion_tokens")
 # A whole report, as ReXrank wants it: the findings of it are what is scored.
 _WHOLE = re.compile(r"\s*findings\s*:(?P<findings>.*?)(?:\bimpression\s*:.*)?", re.IGNORECASE | re.DOTALL)
@@ -60,7 +63,7 @@ def read_report_file(path: Path) -> Reports:
             raise RarrgError(f"{path}, {where}: has no report; it stands under {' or '.join((*_TEXTS, _PREDICTION))}")
         if _PREDICTION in row and (whole := _WHOLE.fullmatch(text)):
             text = whole["findings"]
-        _take(texts, name, text.strip(), f"{path}, {where}")
+        _take(texts, name, _unwrapped(text), f"{path}, {where}")
         for key in ("model", "store", "writer", "version"):
             made = row.get(key)
             if isinstance(made, dict):
@@ -93,6 +96,12 @@ def read_references(path: Path) -> dict[str, str]:
     return references
 
 
+def _unwrapped(text: str) -> str:
+    """A report whose lines go on where its text does; paragraphs and items of a list keep lines of their own."""
+    paragraphs = _PARAGRAPH.split(text.strip())
+    return "\n".join(" ".join(paragraph.split()) for paragraph in paragraphs if paragraph.strip())
+
+
 def _is_rexrank(row: Mapping[str, Any]) -> bool:
     return "image_path" in row or _PREDICTION in row
 
@@ -112,7 +121,7 @@ def _rows(path: Path) -> Iterator[tuple[str, str, Mapping[str, Any]]]:
     if path.is_dir():
         for file in sorted(path.glob("*.txt")):
             try:
-                yield file.name, file.stem, {"text": file.read_text(encoding="utf-8")}
+                yield file.name, file.stem, {"text": file.read_text(encoding="utf-8-sig")}
             except (OSError, UnicodeDecodeError) as error:
                 raise RarrgError(f"{file}: is not readable UTF-8 text") from error
         return
@@ -124,7 +133,7 @@ def _rows(path: Path) -> Iterator[tuple[str, str, Mapping[str, Any]]]:
     elif suffix == ".csv":
         numbered = _csv_rows(path)
     elif suffix == ".json":
-        value = read_json(path)
+        value = read_json(path, unique=True)
         if isinstance(value, dict):
             for name, row in value.items():
                 yield f"entry {name}", name, row if isinstance(row, dict) else {"text": row}
@@ -144,8 +153,13 @@ def _rows(path: Path) -> Iterator[tuple[str, str, Mapping[str, Any]]]:
 def _csv_rows(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
-            reader = csv.DictReader(file, strict=True)
+            reader = csv.DictReader(file, restkey=_REST, strict=True)
             for row in reader:
+                if _REST in row:
+                    raise RarrgError(
+                        f"{path}, line {reader.line_num}: has more fields than the header; put reports with commas in "
+                        "quotes"
+                    )
                 yield f"line {reader.line_num}", row
     except OSError as error:
         raise RarrgError(f"{path}: cannot be read ({error.strerror})") from error

@@ -12,7 +12,7 @@ import numpy as np
 from rarrg.artifacts import read_json, write_csv, write_json
 from rarrg.errors import RarrgError, require
 from rarrg.metrics.measured import Measured
-from rarrg.metrics.saved_terms import read_terms
+from rarrg.metrics.saved_terms import SavedTerms, read_terms
 from rarrg.scoring import OF_EVALUATION, SCORES, SHOWN, TERMS
 
 
@@ -65,9 +65,7 @@ class Comparison:
 class _Scored:
     folder: Path
     scores: Mapping[str, Any]
-    ids: Sequence[str]
-    seen: np.ndarray
-    measured: Mapping[str, Measured]
+    terms: SavedTerms
 
 
 def compare(first: Path, second: Path, options: CompareOptions, say: Callable[[str], None]) -> list[Comparison]:
@@ -88,20 +86,21 @@ def compare(first: Path, second: Path, options: CompareOptions, say: Callable[[s
     """
     ours, theirs = _read(first), _read(second)
     _refuse_others(ours, theirs)
-    places = {name: place for place, name in enumerate(theirs.ids)}
-    own = [place for place, name in enumerate(ours.ids) if name in places]
+    places = {name: place for place, name in enumerate(theirs.terms.ids)}
+    own = [place for place, name in enumerate(ours.terms.ids) if name in places]
     if not own:
         raise RarrgError(f"{ours.folder} and {theirs.folder}: have no sample in common")
-    other = [places[ours.ids[place]] for place in own]
+    other = [places[ours.terms.ids[place]] for place in own]
     scopes = {"all": np.ones(len(own), dtype=bool)}
     if all("unseen" in each.scores["scopes"] for each in (ours, theirs)):
-        unseen = ~ours.seen[own] & ~theirs.seen[other]
+        unseen = ~ours.terms.seen[own] & ~theirs.terms.seen[other]
         scopes |= {"unseen": unseen} if unseen.any() else {}
+    groups = [ours.terms.groups[place] for place in own]
     kinds, left_out = _kinds(ours, theirs)
     found: list[Comparison] = []
     for scope, where in scopes.items():
         for kind in kinds:
-            found += _compared(scope, _part(ours, kind, own), _part(theirs, kind, other), where, options)
+            found += _compared(scope, _part(ours, kind, own), _part(theirs, kind, other), where, groups, options)
     say(f"{len(own)} samples of {ours.scores['protocol']['name']} in common; first minus second")
     for line in (*table(found), *left_out):
         say(line)
@@ -131,8 +130,7 @@ def _read(folder: Path) -> _Scored:
     place = folder if (folder / SCORES).is_file() else folder / OF_EVALUATION
     if not (place / SCORES).is_file():
         raise RarrgError(f"{folder}: holds no {SCORES}; rarrg score and rarrg evaluate write it")
-    ids, seen, measured = read_terms(place / TERMS)
-    return _Scored(place, read_json(place / SCORES), ids, seen, measured)
+    return _Scored(place, read_json(place / SCORES), read_terms(place / TERMS))
 
 
 def _refuse_others(ours: _Scored, theirs: _Scored) -> None:
@@ -152,10 +150,10 @@ def _refuse_others(ours: _Scored, theirs: _Scored) -> None:
 def _kinds(ours: _Scored, theirs: _Scored) -> tuple[list[str], list[str]]:
     """Kinds of measures that both have of the same scorer, and a line for each that is left out."""
     kinds, left_out = [], []
-    for kind in dict.fromkeys([*ours.measured, *theirs.measured]):
+    for kind in dict.fromkeys([*ours.terms.measured, *theirs.terms.measured]):
         scorer = kind.split("_")[0]
         versions = [each.scores["measured_with"].get(scorer) for each in (ours, theirs)]
-        if kind not in ours.measured or kind not in theirs.measured:
+        if kind not in ours.terms.measured or kind not in theirs.terms.measured:
             left_out.append(f"{kind}: left out, only one of the two was scored with it")
         elif versions[0] != versions[1]:
             left_out.append(f"{kind}: left out, scored with {versions[0]} and {versions[1]}")
@@ -165,17 +163,17 @@ def _kinds(ours: _Scored, theirs: _Scored) -> tuple[list[str], list[str]]:
 
 
 def _part(scored: _Scored, kind: str, rows: Sequence[int]) -> Measured:
-    whole = scored.measured[kind]
+    whole = scored.terms.measured[kind]
     return Measured(whole.terms[rows], whole.statistics, whole.single, whole.present[rows])
 
 
 def _compared(
-    scope: str, ours: Measured, theirs: Measured, where: np.ndarray, options: CompareOptions
+    scope: str, ours: Measured, theirs: Measured, where: np.ndarray, groups: Sequence[str], options: CompareOptions
 ) -> list[Comparison]:
     both = ours.present & theirs.present & where
     if not both.any():
         return []
-    ahead = ours.differences(theirs, where, options.draws, options.seed)
+    ahead = ours.differences(theirs, where, groups, options.draws, options.seed)
     first, second = ours.terms[both].sum(axis=0), theirs.terms[both].sum(axis=0)
     return [
         Comparison(

@@ -20,7 +20,7 @@ from rarrg import __version__
 from rarrg.artifacts import read_json, write_csv, write_json, write_jsonl, write_text
 from rarrg.errors import RarrgError, require
 from rarrg.metrics.report_scores import ReportScores, Row, score_reports
-from rarrg.metrics.saved_terms import write_terms
+from rarrg.metrics.saved_terms import SavedTerms, write_terms
 from rarrg.protocols import Protocol, ProtocolName, Sample, read_protocol
 from rarrg.report_files import Reports, read_references, read_report_file
 from rarrg.score_page import page
@@ -172,8 +172,9 @@ def score_samples(
     scopes = {"all": np.ones(len(pairs), dtype=bool)}
     if protocol.training_reports and not seen.all():
         scopes["unseen"] = ~seen
+    groups = [sample.group for sample, _ in pairs]
     results = {
-        scope: score_reports(references, texts, **given, where=where, draws=draws, seed=seed)
+        scope: score_reports(references, texts, **given, where=where, groups=groups, draws=draws, seed=seed)
         for scope, where in scopes.items()
     }
     scores = {
@@ -298,4 +299,4 @@ def _write(
             for row, name in enumerate(ids)
         ),
     )
-    write_terms(out / TERMS, ids, seen, everything.measured)
+    write_terms(out / TERMS, SavedTerms(ids, everything.groups, seen, everything.measured))

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from rarrg.comparison import Retrieved, retrieve
+from rarrg.comparison import Retrieved, _scoped, retrieve
 from rarrg.data.evaluation_set import POSITIONS, EvaluationSet, evaluation_set
 from rarrg.models.vision import FusedEncoder
 from rarrg.pipeline import ReportGenerator
@@ -95,3 +95,11 @@ def test_a_probability_that_is_the_threshold_does_not_pass_it() -> None:
     assert [p.text for p in found.above(0.0999).alone[0].phrases] == ["a", "b"]
     (best,) = found.above(0.7).in_study
     assert ([p.text for p in best.phrases], best.below_threshold) == (["a"], True)
+
+
+def test_a_scope_without_studies_has_none(tmp_path: Path) -> None:
+    view = View(str(draw_image(tmp_path / "a.png", 1)), "frontal", "a")
+    frontal = evaluation_set([Study("1", "test", (view,), "Clear lungs.")])
+    values = np.array([[0.2, 0.8]])
+    assert _scoped(frontal, "frontal", values).tolist() == values.tolist()
+    assert _scoped(frontal, "lateral", values).shape == (0, 2)

@@ -18,10 +18,12 @@ from rarrg.comparison import Outputs
 from rarrg.config import LossConfig, TrainConfig
 from rarrg.data import phantom
 from rarrg.data.evaluation_set import EvaluationSet
-from rarrg.evaluation import parity_of
+from rarrg.evaluation import _of_samples, parity_of
+from rarrg.errors import RarrgError
 from rarrg.experiment import train
 from rarrg.metrics.systems import FINDINGS_MEASURES, MEASURES
 from rarrg.monitoring import THRESHOLDS
+from rarrg.protocols import Protocol, Sample
 from tests.llm.scripted_server import MODEL, scripted_server
 from tests.test_configs import as_iu_xray
 
@@ -354,3 +356,14 @@ def test_a_mistake_is_one_line(
     error = capsys.readouterr().err
     assert message in error
     assert "Traceback" not in error
+
+
+def test_phrases_of_a_study_are_those_of_its_samples(caplog: pytest.LogCaptureFixture) -> None:
+    """Samples of single images have ids of their own; files of key phrases have those of studies."""
+    samples = tuple(Sample(name, {}, "x", study=study) for name, study in (("a", "s1"), ("b", "s1"), ("c", "s2")))
+    protocol = Protocol("mimic-single", samples)
+    given = {"s1": ("clear lungs",), "s9": ("picc",)}
+    assert _of_samples(given, protocol, Path("p.jsonl")) == {"a": ("clear lungs",), "b": ("clear lungs",)}
+    assert "p.jsonl: has no entry of 1 samples" in caplog.text
+    with pytest.raises(RarrgError, match=r"data\.phrases: p\.jsonl has none of the 3 samples of mimic-single"):
+        _of_samples({"s9": ("picc",)}, protocol, Path("p.jsonl"))

@@ -60,6 +60,10 @@ def test_every_image_of_a_test_study_with_findings_is_a_sample(mimic: Path) -> N
         "te-8": {"frontal": ["te-8"]},
     }
     assert [sample.reference for sample in protocol.samples[:2]] == ["No effusion."] * 2
+    patients = {"p11000001": ["te-1", "te-2", "te-3", "te-4"], "p12000007": ["te-5", "te-6"], "p12000009": ["te-8"]}
+    assert {sample.id: sample.group for sample in protocol.samples} == {
+        name: patient for patient, names in patients.items() for name in names
+    }
     # Case and punctuation do not count.
     assert [sample.id for sample in protocol.samples if sample.seen] == ["te-5", "te-6"]
     assert protocol.training_reports == 1
@@ -105,6 +109,7 @@ def test_promptmrg_s_references_are_cut_and_its_images_stand_alone(tmp_path: Pat
     (tmp_path / PROMPTMRG).write_text(json.dumps(rows), encoding="utf-8")
     protocol = read_protocol("iu-promptmrg", tmp_path, "iu_xray", "test")
     assert [views(sample) for sample in protocol.samples] == [{"frontal": ["0"]}, {"lateral": ["1"]}]
+    assert [sample.group for sample in protocol.samples] == ["CXR1", "CXR1"]
     assert protocol.samples[0].reference.split() == long.split()[:100]
     assert protocol.settings["reference_words"] == 100
     assert protocol.training_reports == 0

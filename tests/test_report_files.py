@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from rarrg.errors import RarrgError
+from rarrg.metrics.findings import positive_findings
 from rarrg.report_files import read_references, read_report_file
 
 TEXTS = {"1": "Lungs are clear.", "b/0": "Heart is enlarged, with an effusion."}
@@ -49,8 +50,9 @@ def test_of_a_whole_report_the_findings_are_taken(tmp_path: Path) -> None:
     }
     rows = {name: {"model_prediction": text, "section_findings": "x"} for name, text in said.items()}
     texts = read_report_file(write(tmp_path, "r.json", rows)).texts
-    assert texts == {"a": "Lungs are clear.", "b": "Heart\nenlarged.", "c": said["c"]}
-    assert read_report_file(write(tmp_path, "plain.json", said)).texts == said  # of ReXrank's JSON alone
+    assert texts == {"a": "Lungs are clear.", "b": "Heart enlarged.", "c": said["c"]}
+    plain = read_report_file(write(tmp_path, "plain.json", said)).texts  # of ReXrank's JSON alone
+    assert plain == {**said, "b": "FINDINGS: Heart enlarged."}
 
 
 def test_references_of_rexrank_are_its_findings(tmp_path: Path) -> None:
@@ -61,6 +63,22 @@ def test_references_of_rexrank_are_its_findings(tmp_path: Path) -> None:
     }
     assert read_references(write(tmp_path, "r.json", rows)) == {"a": "Lungs clear.", "c": "Heart enlarged."}
     assert read_references(write(tmp_path, "r.csv", "id,report\n1,x\n2,\n")) == {"1": "x"}
+
+
+def test_lines_are_unwrapped_and_lists_and_paragraphs_are_not(tmp_path: Path) -> None:
+    """The labeler ends a sentence at a line: a wrapped denial would affirm."""
+    wrapped = "There is no\npleural effusion or\n  pneumothorax.\n\nHeart size\nnormal\n- No acute\n  fracture\n2. Picc"
+    unwrapped = "There is no pleural effusion or pneumothorax.\nHeart size normal\n- No acute fracture\n2. Picc"
+    write(tmp_path, "s1.txt", wrapped)
+    assert read_report_file(tmp_path).texts == {"s1": unwrapped}
+    assert not positive_findings([unwrapped])[:, :-1].any()
+
+
+@pytest.mark.parametrize("suffix", ["txt", "json", "jsonl", "csv"])
+def test_a_byte_order_mark_is_no_word_of_a_report(tmp_path: Path, suffix: str) -> None:
+    said = {"txt": "x", "json": '{"s1": "x"}', "jsonl": '{"id": "s1", "text": "x"}\n', "csv": "id,text\ns1,x\n"}[suffix]
+    path = write(tmp_path, f"s1.{suffix}", f"\ufeff{said}")
+    assert read_report_file(tmp_path if suffix == "txt" else path).texts == {"s1": "x"}
 
 
 def test_what_made_the_reports_is_told_once(tmp_path: Path) -> None:
@@ -81,6 +99,13 @@ def test_what_made_the_reports_is_told_once(tmp_path: Path) -> None:
         ("r.csv", "name,report\n1,x\n", "line 2: has no id"),
         ("r.csv", "id,said\n1,x\n", "line 2: has no report; it stands under text or report or model_prediction"),
         ("r.csv", "id,report\n", "has no report"),
+        (
+            "r.csv",
+            "id,report\n1,Heart enlarged, with an effusion.\n",
+            "line 2: has more fields than the header; put rep",
+        ),
+        ("r.csv", "id,report\n1\n", "line 2: has no report"),
+        ("r.json", '{"1": "x", "1": "y"}', "1 occurs twice in one object"),
         ("r.json", [{"id": "a", "report": 3}], "entry 1: has no report"),
         ("r.json", ["x"], "entry 1: has no id"),
         ("r.json", "3", "must be a dictionary of id and report, or a list"),

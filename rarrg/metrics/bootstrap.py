@@ -7,7 +7,7 @@ same weights are resampled alike, so their draws can be compared one by one.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -76,6 +76,27 @@ def resampling_weights(samples: int, draws: int, seed: int) -> np.ndarray:
     picked = np.random.default_rng(seed).integers(samples, size=(draws, samples))
     picked += samples * np.arange(draws)[:, None]
     return np.bincount(picked.ravel(), minlength=draws * samples).reshape(draws, samples)
+
+
+def weights_by_group(groups: Sequence[str], draws: int, seed: int) -> np.ndarray:
+    """How often each sample occurs in each resample, where samples of one group are drawn together.
+
+    Images of one patient, or reports against one reference, are not independent: resampled one by one they would give
+    intervals that are too narrow (Davison and Hinkley, 1997, section 3.8).
+
+    Args:
+        groups: Group of each sample, at least one.
+        draws: Number of resamples, at least 1.
+        seed: Seed of the random draws.
+
+    Returns:
+        int64 ``[draws, samples]``; :func:`resampling_weights` where every sample is a group of its own.
+
+    Raises:
+        ValueError: There is no sample, or ``draws`` is below 1.
+    """
+    numbers = {group: number for number, group in enumerate(dict.fromkeys(groups))}
+    return resampling_weights(len(numbers), draws, seed)[:, [numbers[group] for group in groups]]
 
 
 def estimate(per_sample: np.ndarray, statistic: Statistic, weights: np.ndarray, level: float = 0.95) -> Estimate:

@@ -6,12 +6,12 @@ is the sample's own score, where that means something.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from rarrg.metrics.bootstrap import Difference, Estimate, Statistic, differences, estimates, ratio, resampling_weights
+from rarrg.metrics.bootstrap import Difference, Estimate, Statistic, differences, estimates, ratio, weights_by_group
 
 __all__ = ["Measured", "column_mean"]
 
@@ -41,26 +41,30 @@ class Measured:
         """Measures of ``single`` for each sample, float64 ``[samples]``; NaN where it is not measured."""
         return {name: np.where(self.present, self.statistics[name](self.terms), np.nan) for name in self.single}
 
-    def estimates(self, where: np.ndarray, draws: int, seed: int) -> dict[str, Estimate]:
+    def estimates(self, where: np.ndarray, groups: Sequence[str], draws: int, seed: int) -> dict[str, Estimate]:
         """Each measure over the measured samples of ``where``, with its 95 % interval.
 
         Args:
             where: Samples to take, bool ``[samples]``.
+            groups: Group of each sample; those of one are resampled together.
             draws: Number of resamples.
             seed: Seed of the resamples.
 
         Raises:
             ValueError: No sample of ``where`` is measured.
         """
-        rows = self.terms[self.present & where]
-        return estimates(rows, self.statistics, resampling_weights(len(rows), draws, seed))
+        taken = self.present & where
+        return estimates(self.terms[taken], self.statistics, weights_by_group(_of(taken, groups), draws, seed))
 
-    def differences(self, other: Measured, where: np.ndarray, draws: int, seed: int) -> dict[str, Difference]:
+    def differences(
+        self, other: Measured, where: np.ndarray, groups: Sequence[str], draws: int, seed: int
+    ) -> dict[str, Difference]:
         """By how much each measure is above another system's, over the samples of ``where`` measured for both.
 
         Args:
             other: The other system on the same samples, measured alike.
             where: Samples to take, bool ``[samples]``.
+            groups: Group of each sample; those of one are resampled together.
             draws: Number of resamples; both systems are resampled alike.
             seed: Seed of the resamples.
 
@@ -70,8 +74,12 @@ class Measured:
         if self.terms.shape != other.terms.shape:
             raise ValueError(f"terms {self.terms.shape} and {other.terms.shape} are not of the same samples")
         both = self.present & other.present & where
-        weights = resampling_weights(int(both.sum()), draws, seed)
+        weights = weights_by_group(_of(both, groups), draws, seed)
         return differences(self.terms[both], other.terms[both], self.statistics, weights)
+
+
+def _of(taken: np.ndarray, groups: Sequence[str]) -> list[str]:
+    return [group for group, here in zip(groups, taken, strict=True) if here]
 
 
 def column_mean(sums: np.ndarray, column: int) -> np.ndarray:

@@ -57,6 +57,7 @@ class ReportScores:
         labels: Scores of each observation over ``where``: ``findings`` of 13, and ``chexbert`` of 14 if it was given.
         measured: The measures by kind, from which :func:`compare_reports` takes them.
         where: The reports that rows and labels are over, bool ``[reports]``.
+        groups: Group of each report; intervals resample those of one together.
     """
 
     rows: list[Row]
@@ -64,6 +65,7 @@ class ReportScores:
     labels: dict[str, list[LabelScore]]
     measured: dict[str, Measured]
     where: np.ndarray
+    groups: Sequence[str]
 
 
 def score_reports(
@@ -75,6 +77,7 @@ def score_reports(
     radgraph_lower: tuple[Annotations, Annotations] | None = None,
     reference_words: int | None = None,
     where: np.ndarray | None = None,
+    groups: Sequence[str] | None = None,
     draws: int = 1000,
     seed: int = 0,
 ) -> ReportScores:
@@ -90,6 +93,8 @@ def score_reports(
             be of references that :func:`rarrg.metrics.nlg.first_words` cut alike.
         where: Reports that table and labels are over, bool ``[reports]``, as those whose reference no training study
             has word for word; None for all.
+        groups: What each report is of, as its patient: intervals resample reports of one group together. None for
+            independent reports.
         draws: Resamples of the intervals.
         seed: Seed of the resamples.
 
@@ -103,6 +108,7 @@ def score_reports(
             f"needs as many references ({len(references)}) as reports ({len(hypotheses)}) and places in where "
             f"({len(taken)}), and where must take at least one"
         )
+    groups = [str(row) for row in range(len(references))] if groups is None else groups
     if reference_words is not None:
         references = [first_words(text, reference_words) for text in references]
     truth, found = positive_findings(references), positive_findings(hypotheses)
@@ -124,12 +130,13 @@ def score_reports(
     if chexbert is not None:
         labels["chexbert"] = chexbert_labels(*(np.asarray(classes)[taken] for classes in chexbert))
     return ReportScores(
-        rows=[row for kind, each in measured.items() for row in _rows(kind, each, taken, draws, seed)]
+        rows=[row for kind, each in measured.items() for row in _rows(kind, each, taken, groups, draws, seed)]
         + [Row(f"{kind}_*", None, 0, f"not computed: {how}") for kind, how in _HOW.items() if kind not in measured],
         per_sample={name: scores for each in measured.values() for name, scores in each.per_sample().items()},
         labels=labels,
         measured=measured,
         where=taken,
+        groups=groups,
     )
 
 
@@ -142,7 +149,7 @@ def compare_reports(
 
     Args:
         ours: Scores of the one system.
-        theirs: Scores of the other, of the same studies in the same order.
+        theirs: Scores of the other, of the same studies in the same order and groups.
         draws: Resamples.
         seed: Seed of the resamples.
 
@@ -158,15 +165,15 @@ def compare_reports(
     for kind, each in ours.measured.items():
         other = theirs.measured.get(kind)
         if other is not None and (each.present & other.present & ours.where).any():
-            ahead |= each.differences(other, ours.where, draws, seed)
+            ahead |= each.differences(other, ours.where, ours.groups, draws, seed)
     return ahead
 
 
-def _rows(kind: str, measured: Measured, where: np.ndarray, draws: int, seed: int) -> list[Row]:
+def _rows(kind: str, measured: Measured, where: np.ndarray, groups: Sequence[str], draws: int, seed: int) -> list[Row]:
     reports = int((measured.present & where).sum())
     if reports == 0:
         return [Row(f"{kind}_*", None, 0, "not computed: no report has an annotation on both sides")]
     absent = int(where.sum()) - reports
     note = f"{absent} of {int(where.sum())} reports lack an annotation and are left out" if absent else ""
-    found = measured.estimates(where, draws, seed)
+    found = measured.estimates(where, groups, draws, seed)
     return [Row(name, estimate, reports, note) for name, estimate in found.items()]

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import NamedTuple
 from zipfile import BadZipFile
 
 import numpy as np
@@ -35,37 +36,53 @@ _NOTHING: dict[str, Callable[[], Measured]] = {
 }
 
 
-def write_terms(path: Path, ids: Sequence[str], seen: np.ndarray, measured: Mapping[str, Measured]) -> None:
+class SavedTerms(NamedTuple):
+    """Terms of reports.
+
+    Attributes:
+        ids: Id of each report.
+        groups: What each report is of, as its patient; intervals resample reports of one group together.
+        seen: Which references a training report says as well, bool ``[reports]``.
+        measured: Measures by kind, of :class:`rarrg.metrics.report_scores.ReportScores`.
+    """
+
+    ids: Sequence[str]
+    groups: Sequence[str]
+    seen: np.ndarray
+    measured: Mapping[str, Measured]
+
+
+def write_terms(path: Path, saved: SavedTerms) -> None:
     """Write the terms of each report as an NPZ file.
 
     Args:
         path: The file.
-        ids: Id of each report.
-        seen: Which references a training report says as well, bool ``[reports]``.
-        measured: Measures by kind, of :class:`rarrg.metrics.report_scores.ReportScores`.
+        saved: The terms.
     """
-    arrays = {"ids": np.array(ids), "seen": np.asarray(seen, dtype=bool)}
-    for kind, each in measured.items():
+    arrays = {
+        "ids": np.array(saved.ids),
+        "groups": np.array(saved.groups),
+        "seen": np.asarray(saved.seen, dtype=bool),
+    }
+    for kind, each in saved.measured.items():
         arrays[f"{kind}/terms"], arrays[f"{kind}/present"] = each.terms, each.present
     with atomic_write(path) as temporary, temporary.open("wb") as file:
         np.savez_compressed(file, **arrays)  # type: ignore[arg-type]  # its stub has an option in the way
 
 
-def read_terms(path: Path) -> tuple[list[str], np.ndarray, dict[str, Measured]]:
+def read_terms(path: Path) -> SavedTerms:
     """Read a file of :func:`write_terms`.
 
     Args:
         path: The file.
-
-    Returns:
-        Ids, which references were seen, and measures by kind.
 
     Raises:
         RarrgError: The file is missing, or was written by a version with other measures.
     """
     try:
         with np.load(path, allow_pickle=False) as arrays:
-            ids, seen = [str(name) for name in arrays["ids"]], arrays["seen"]
+            ids, groups = ([str(name) for name in arrays[key]] for key in ("ids", "groups"))
+            seen = arrays["seen"]
             measured = {
                 kind: _measured(_NOTHING[kind](), arrays[f"{kind}/terms"], arrays[f"{kind}/present"])
                 for kind in (name.removesuffix("/terms") for name in arrays.files if name.endswith("/terms"))
@@ -74,7 +91,7 @@ def read_terms(path: Path) -> tuple[list[str], np.ndarray, dict[str, Measured]]:
         raise RarrgError(f"{path}: cannot be read ({error.strerror or error}); rarrg score writes it") from error
     except (ValueError, KeyError, EOFError, BadZipFile) as error:
         raise RarrgError(f"{path}: holds no measures of this version; score the reports again") from error
-    return ids, seen, measured
+    return SavedTerms(ids, groups, seen, measured)
 
 
 def _measured(nothing: Measured, terms: np.ndarray, present: np.ndarray) -> Measured:

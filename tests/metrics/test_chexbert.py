@@ -117,7 +117,7 @@ def test_labels_have_accuracy_and_specificity(pair):
 def test_draws_agree_with_scikit_learn_on_resampled_reports():
     rng = np.random.default_rng(0)
     sides = rng.integers(0, 2, (2, 30, 14))
-    found = chexbert_measures(*sides).estimates(np.ones(30, dtype=bool), draws=40, seed=1)
+    found = chexbert_measures(*sides).estimates(np.ones(30, dtype=bool), list(map(str, range(30))), draws=40, seed=1)
     picks = np.random.default_rng(1).integers(30, size=(40, 30))
     drawn = [recall_score(~(sides[0] == 1)[pick].ravel(), ~(sides[1] == 1)[pick].ravel()) for pick in picks]
     assert found["chexbert_micro_specificity"][1:] == pytest.approx(np.percentile(drawn, [2.5, 97.5]))

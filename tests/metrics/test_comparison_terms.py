@@ -75,6 +75,8 @@ def test_rates_are_over_all_reports():
 
 def test_the_interval_of_a_rate_is_that_of_its_share():
     texts = ["stable"] * 30 + ["clear"] * 70
-    estimate = comparison_measures(texts).estimates(np.ones(100, dtype=bool), 4000, 0)["comparison_rate"]
+    estimate = comparison_measures(texts).estimates(np.ones(100, dtype=bool), list(map(str, range(100))), 4000, 0)[
+        "comparison_rate"
+    ]
     assert estimate.value == 0.3
     assert estimate.high - estimate.low == pytest.approx(2 * 1.96 * np.sqrt(0.3 * 0.7 / 100), abs=0.02)

@@ -76,7 +76,9 @@ def test_resamples_of_corpus_bleu_are_those_of_resampled_reports():
         picked = np.repeat(np.arange(12), counts)
         values, _ = by_the_library([references[row] for row in picked], [hypotheses[row] for row in picked])
         drawn.append(values)
-    measured = nlg_measures(references, hypotheses).estimates(np.ones(12, dtype=bool), draws=25, seed=3)
+    measured = nlg_measures(references, hypotheses).estimates(
+        np.ones(12, dtype=bool), list("abcdefghijkl"), draws=25, seed=3
+    )
     for name, values in zip(NAMES, np.array(drawn).T, strict=True):
         assert measured[name][1:] == pytest.approx(np.percentile(values, [2.5, 97.5]))
         assert measured[name].low < measured[name].high

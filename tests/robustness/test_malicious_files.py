@@ -27,7 +27,7 @@ from rarrg.data.screening import screen_images
 from rarrg.errors import RarrgError
 from rarrg.extract.key_phrases import read_key_phrases
 from rarrg.llm.cache import ReplyCache
-from rarrg.metrics.saved_terms import read_terms, write_terms
+from rarrg.metrics.saved_terms import SavedTerms, read_terms, write_terms
 from rarrg.models.chexbert import load_chexbert
 from rarrg.models.model_folder import read_model, write_model
 from rarrg.models.text import TextEncoder, embed_phrases, load_text_encoder
@@ -165,7 +165,7 @@ def key_phrases(folder: Path, _: Encoders) -> Artefact:
 
 
 def terms(folder: Path, _: Encoders) -> Artefact:
-    write_terms(folder / "terms.npz", ["1"], np.array([True]), {})
+    write_terms(folder / "terms.npz", SavedTerms(["1"], ["1"], np.array([True]), {}))
     return Artefact(folder / "terms.npz", lambda: read_terms(folder / "terms.npz"))
 
 
