@@ -17,15 +17,19 @@ from typing import Any
 
 import yaml
 
-from rarrg.ablation_table import Cell, as_markdown, cells_of
-from rarrg.artifacts import write_csv, write_text
+from rarrg.ablation_table import Cell, as_markdown, beside_the_paper, cells_of
+from rarrg.artifacts import read_json, write_csv, write_text
 from rarrg.comparison import write_sentences
 from rarrg.config import TrainConfig
 from rarrg.errors import RarrgError, require
+from rarrg.evaluated_reports import SCORES_OF_REPORTS
 from rarrg.evaluation import EvaluateOptions, EvaluationData
 from rarrg.evaluation_once import evaluate_once
 from rarrg.later_keys import without_later
 from rarrg.llm_config import LLMConfig
+from rarrg.protocols import ProtocolName
+from rarrg.scorers import RadGraphScorer
+from rarrg.scoring import SCORES
 from rarrg.training_once import train_once
 from rarrg.writer_config import WriterConfig
 
@@ -42,6 +46,10 @@ class AblateOptions:
         cache: Folder of caches, which all runs share.
         out: Folder of models and results.
         only: Experiments to run, as E7; none means all.
+        protocol: What is reported on: studies, mimic-single (the paper's Table 8), mimic-multi, iu-promptmrg or
+            iu-r2gen.
+        chexbert: ``chexbert.pth``, its folder, or ``hub``; null leaves CheXbert out.
+        radgraph: RadGraph as a measure of the reports.
         draws: Bootstrap resamples of the studies.
     """
 
@@ -50,6 +58,9 @@ class AblateOptions:
     cache: str = "runs/cache"
     out: Path = Path("runs/ablation")
     only: list[str] = field(default_factory=list)
+    protocol: ProtocolName = "studies"
+    chexbert: str | None = None
+    radgraph: RadGraphScorer = field(default_factory=RadGraphScorer)
     draws: int = 1000
 
     def __post_init__(self) -> None:
@@ -163,15 +174,24 @@ def ablate(
         say(f"\n{each.name}, seed {seed}: {each.about}")
         model = _trained(config, options.out / "models")
         given = {key.name: getattr(writer, key.name) for key in dataclasses.fields(WriterConfig)}
-        data = EvaluationData(root=config.data.root, cache=options.cache)
-        evaluate_once(
-            EvaluateOptions(model=model, data=data, out=place, draws=options.draws, **given), read_config, say
+        evaluation = EvaluateOptions(
+            model=model,
+            data=EvaluationData(root=config.data.root, cache=options.cache),
+            protocol=options.protocol,
+            chexbert=options.chexbert,
+            radgraph=options.radgraph,
+            out=place,
+            draws=options.draws,
+            **given,
         )
+        evaluate_once(evaluation, read_config, say)
         folders.setdefault(each.name, []).append(place)
     cells = cells_of(folders, grid.against, options.draws)
     name = Path(options.config).stem  # grids of the same base may share a folder, and with it models and evaluations
     write_csv(options.out / f"{name}.csv", map(dataclasses.asdict, cells), [f.name for f in dataclasses.fields(Cell)])
-    table = as_markdown(cells, {each.name: each.about for each in chosen}, grid.against, len(grid.seeds))
+    about = {each.name: each.about for each in chosen}
+    scores = read_json(folders[grid.against][0] / SCORES_OF_REPORTS / SCORES)
+    table = as_markdown(cells, about, grid.against, len(grid.seeds)) + beside_the_paper(list(about), scores)
     write_text(options.out / f"{name}.md", table)
     say(f"\n{table}\nwritten to {options.out / name}.md")
     return cells

@@ -5,16 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-from rarrg.artifacts import read_jsonl
+from rarrg.artifacts import read_json, read_jsonl
 from rarrg.errors import RarrgError
 from rarrg.evaluated_reports import SCORES_OF_REPORTS
 from rarrg.metrics.bootstrap import weights_by_group
 from rarrg.metrics.measured import Measured
 from rarrg.metrics.saved_terms import SavedTerms, read_terms
-from rarrg.scoring import SHOWN, TERMS
+from rarrg.score_tables import NOT_COMPARABLE, comparable, paper_figures
+from rarrg.scoring import SCORES, SHOWN, TERMS
 
 DISTINCT = "distinct_reports"
 
@@ -60,18 +62,20 @@ def cells_of(folders: Mapping[str, Sequence[Path]], against: str, draws: int) ->
     terms = read[against][0][0]
     if any(each.ids != terms.ids for runs in read.values() for each, _ in runs):
         raise RarrgError("the evaluations are over different studies; remove the output folder and run them again")
+    _refuse_others(folders)
     cells = []
     base = read[against]
     weights = weights_by_group(terms.groups, draws, seed=0)
     for name, runs in read.items():
         for measure in SHOWN:
             if all(measure in found for _, found in (*runs, *base)):
-                ours = [_drawn(found[measure], measure, weights) for _, found in runs]
-                theirs = [_drawn(found[measure], measure, weights) for _, found in base]
-                values = [value for value, _ in ours]
+                both = np.logical_and.reduce([found[measure].present for _, found in (*runs, *base)])
+                ours = [_drawn(found[measure], measure, weights, both) for _, found in runs]
+                theirs = [_drawn(found[measure], measure, weights, both) for _, found in base]
+                values = [found[measure].values()[measure] for _, found in runs]
                 apart = np.mean([drawn for _, drawn in ours], axis=0) - np.mean([drawn for _, drawn in theirs], axis=0)
                 low, high = np.quantile(apart, [0.025, 0.975])
-                difference = float(np.mean(values) - np.mean([value for value, _ in theirs]))
+                difference = float(np.mean([value for value, _ in ours]) - np.mean([value for value, _ in theirs]))
                 spread = (float(np.mean(values)), min(values), max(values))
                 cells.append(Cell(name, measure, *spread, difference, float(low), float(high)))
         counts = [_distinct(place) for place in folders[name]]
@@ -107,6 +111,38 @@ def as_markdown(cells: Sequence[Cell], about: Mapping[str, str], against: str, s
     return "\n".join(lines) + "\n"
 
 
+def beside_the_paper(experiments: Sequence[str], scores: Mapping[str, Any]) -> str:
+    """What stands below the table: measures that were not computed, and the paper's rows of the same experiments.
+
+    Args:
+        experiments: Their names.
+        scores: What ``scores.json`` of one of them holds.
+
+    Returns:
+        Markdown; the paper's rows only where the protocol is that of its table.
+    """
+    lines = [f"{name}: not computed; {how}" for name, how in scores["not_computed"].items()]
+    quoted = paper_figures()["ablation"]
+    rows = {name: quoted["values"][name] for name in experiments if name in quoted["values"]}
+    if scores["protocol"]["name"] == quoted["protocol"] and rows:
+        measures = list(next(iter(rows.values())))
+        lines += [
+            f"Table {quoted['table']} of the paper, quoted, in percent"
+            + (":" if comparable(scores, quoted["protocol"]) else f" ({NOT_COMPARABLE}):"),
+            "\n".join(
+                [
+                    f"| | {' | '.join(measure.replace('_', ' ') for measure in measures)} |",
+                    f"|---|{'---|' * len(measures)}",
+                    *(
+                        f"| {name} | {' | '.join(f'{row[each]:.1f}' for each in measures)} |"
+                        for name, row in rows.items()
+                    ),
+                ]
+            ),
+        ]
+    return "".join(f"\n{line}\n" for line in lines)
+
+
 def _shown(cell: Cell | None) -> str:
     if cell is None:
         return "-"
@@ -123,10 +159,24 @@ def _measures(place: Path) -> tuple[SavedTerms, dict[str, Measured]]:
     return terms, {name: each for each in terms.measured.values() for name in each.statistics}
 
 
-def _drawn(measured: Measured, measure: str, weights: np.ndarray) -> tuple[float, np.ndarray]:
-    """A measure on the studies as they are and on each resample; studies that lack it count nothing."""
+def _refuse_others(folders: Mapping[str, Sequence[Path]]) -> None:
+    """Refuse evaluations against other references, or by another version, whose rules may differ."""
+    known: tuple[str, str] | None = None
+    for place in (place for places in folders.values() for place in places):
+        scores = read_json(place / SCORES_OF_REPORTS / SCORES)
+        own = (scores["protocol"]["references_sha256"], scores["measured_with"]["rarrg"])
+        known = own if known is None else known
+        if own != known:
+            raise RarrgError(
+                f"{place}: was evaluated against other references or by another version of rarrg than the others; "
+                "remove it and run again"
+            )
+
+
+def _drawn(measured: Measured, measure: str, weights: np.ndarray, where: np.ndarray) -> tuple[float, np.ndarray]:
+    """A measure on some studies as they are and on each resample; the others count nothing."""
     statistic = measured.statistics[measure]
-    terms = np.where(measured.present[:, None], measured.terms, 0)
+    terms = np.where(where[:, None], measured.terms, 0)
     return float(statistic(terms.sum(axis=0))), np.asarray(statistic(weights @ terms))
 
 

@@ -7,6 +7,7 @@ import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from rarrg import __version__
 from rarrg.artifacts import MANIFEST, read_json, write_json
 from rarrg.config import TrainConfig
 from rarrg.evaluated_reports import SCORES_OF_REPORTS
@@ -19,7 +20,7 @@ MADE_FROM = "made_from.json"
 def evaluate_once(
     options: EvaluateOptions, read_config: Callable[[Sequence[str]], TrainConfig], say: Callable[[str], None]
 ) -> Path:
-    """Evaluate, unless the output folder holds an evaluation of the same weights by the same options.
+    """Evaluate, unless the output folder holds one of the same weights and phrases by the same options and version.
 
     Args:
         options: What to evaluate; ``out`` is given.
@@ -35,9 +36,13 @@ def evaluate_once(
     assert options.out is not None
     out = options.out
     asked = {name: value for name, value in dataclasses.asdict(options).items() if name not in ("model", "out")}
-    made = json.loads(
-        json.dumps({"weights": read_json(options.model / MANIFEST)["sha256"], "options": asked}, default=str)
-    )
+    made_of = {
+        "rarrg": __version__,  # rules and labeler are part of it
+        "weights": read_json(options.model / MANIFEST)["sha256"],
+        "store": read_json(options.model / "store" / MANIFEST)["sha256"],
+        "options": asked,
+    }
+    made = json.loads(json.dumps(made_of, default=str))
     done = out / MADE_FROM
     if done.is_file() and (out / SCORES_OF_REPORTS / SCORES).is_file() and read_json(done) == made:
         say(f"{out}: was evaluated before")

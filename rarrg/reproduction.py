@@ -24,7 +24,7 @@ from rarrg.evaluation_once import evaluate_once
 from rarrg.extract.key_phrases import KEY_PHRASES
 from rarrg.extraction import ExtractOptions, extract
 from rarrg.protocols import ProtocolName
-from rarrg.score_tables import comparable, paper_figures
+from rarrg.score_tables import JOINED, comparable, paper_figures
 from rarrg.scorers import RadGraphScorer
 from rarrg.scoring import SCORES, SHOWN
 from rarrg.training_once import train_once
@@ -136,26 +136,32 @@ def reproduce(
         say(f"\n{protocol}")
         evaluation = _evaluation(options, config, model, protocol)
         scores = read_json(evaluate_once(evaluation, read_config, say) / SCORES_OF_REPORTS / SCORES)
-        compared += compare_with_paper(paper, protocol, scores)
+        compared += compare_with_paper(paper, protocol, scores, options.writer)
     write_csv(
         options.out / "reproduce.csv", map(dataclasses.asdict, compared), [f.name for f in dataclasses.fields(Compared)]
     )
-    table = as_markdown(compared)
+    table = as_markdown(compared, options)
     write_text(options.out / "reproduce.md", table)
     say(f"\n{table}\nwritten to {options.out}")
     return compared
 
 
-def compare_with_paper(paper: Mapping[str, Any], protocol: str, scores: Mapping[str, Any]) -> list[Compared]:
+def compare_with_paper(
+    paper: Mapping[str, Any], protocol: str, scores: Mapping[str, Any], writer: str
+) -> list[Compared]:
     """Put the paper's figures beside one's own.
 
     Args:
         paper: The quoted figures.
         protocol: The protocol of the scores.
         scores: What ``scores.json`` holds.
+        writer: Who wrote the reports: figures of joined phrases are put beside the paper's of joined phrases (Table 8,
+            E10), those of a language model beside Tables 1 to 3.
     """
-    headlines = {each["protocol"]: each["values"] for each in paper["headline"]}
-    quoted: Mapping[str, float] = headlines.get(protocol, {})
+    ablation = paper["ablation"]
+    joined = {ablation["protocol"]: ablation["values"][JOINED]}
+    written = {each["protocol"]: each["values"] for each in paper["headline"]}
+    quoted: Mapping[str, float] = (joined if writer == "join" else written).get(protocol, {})
     whole = bool(quoted) and comparable(scores, protocol)
     measured = scores["scopes"]["all"]
     rows = []
@@ -172,11 +178,12 @@ def compare_with_paper(paper: Mapping[str, Any], protocol: str, scores: Mapping[
     return rows
 
 
-def as_markdown(compared: Sequence[Compared]) -> str:
-    """The table, a figure a row.
+def as_markdown(compared: Sequence[Compared], options: ReproduceOptions) -> str:
+    """The table, a figure a row, and what it compares.
 
     Args:
         compared: Of :func:`compare_with_paper`.
+        options: How the reports were written.
     """
     lines = ["| protocol | measure | paper, quoted | here | 95 % interval | verdict |", "|---|---|---|---|---|---|"]
     for row in compared:
@@ -184,7 +191,16 @@ def as_markdown(compared: Sequence[Compared]) -> str:
         here = "-" if row.value is None else f"{row.value:.1f}"
         interval = "-" if row.low is None or row.high is None else f"{row.low:.1f} to {row.high:.1f}"
         lines.append(f"| {row.protocol} | {row.measure} | {quoted} | {here} | {interval} | {row.verdict} |")
+    if options.writer == "join":
+        what = "Phrases are joined; beside them stands the paper's experiment of joined phrases (Table 8, E10)."
+    else:
+        what = "A language model wrote the reports; beside them stand Tables 1 and 3, which GPT-4o wrote."
+    if options.resolve != "nothing":
+        what += f" Phrases that contradict were dropped (resolve: {options.resolve}), which the paper does not do."
     lines += [
+        "",
+        f"{what} Table 2 is of another data set and not run here: rarrg evaluate --model {options.out / 'model'} "
+        "--protocol iu-promptmrg --data.root DIR.",
         "",
         "In percent. Within the interval: the paper's figure lies in the interval of ours. Above, below: ours is. Not "
         "comparable: the paper has no such figure, or one of other samples.",

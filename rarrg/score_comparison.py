@@ -86,6 +86,7 @@ def compare(first: Path, second: Path, options: CompareOptions, say: Callable[[s
     """
     ours, theirs = _read(first), _read(second)
     _refuse_others(ours, theirs)
+    _refuse_versions(ours, theirs)
     places = {name: place for place, name in enumerate(theirs.terms.ids)}
     own = [place for place, name in enumerate(ours.terms.ids) if name in places]
     if not own:
@@ -130,7 +131,7 @@ def _read(folder: Path) -> _Scored:
     place = folder if (folder / SCORES).is_file() else folder / OF_EVALUATION
     if not (place / SCORES).is_file():
         raise RarrgError(f"{folder}: holds no {SCORES}; rarrg score and rarrg evaluate write it")
-    return _Scored(place, read_json(place / SCORES), read_terms(place / TERMS))
+    return _Scored(place, _sound(place, read_json(place / SCORES)), read_terms(place / TERMS))
 
 
 def _refuse_others(ours: _Scored, theirs: _Scored) -> None:
@@ -145,6 +146,22 @@ def _refuse_others(ours: _Scored, theirs: _Scored) -> None:
             f"{ours.folder} and {theirs.folder}: are scored against other references (sha256 "
             f"{mine['references_sha256'][:12]} and {other['references_sha256'][:12]}); score both on the same data"
         )
+
+
+def _refuse_versions(ours: _Scored, theirs: _Scored) -> None:
+    versions = [each.scores["measured_with"]["rarrg"] for each in (ours, theirs)]
+    if versions[0] != versions[1]:
+        raise RarrgError(
+            f"{ours.folder} and {theirs.folder}: were scored by rarrg {versions[0]} and {versions[1]}, whose labelers "
+            "may differ; score both with one"
+        )
+
+
+def _sound(folder: Path, scores: Any) -> Mapping[str, Any]:
+    parts = ("protocol", "reports", "measured_with", "scopes")
+    if not isinstance(scores, dict) or not all(isinstance(scores.get(part), dict) for part in parts):
+        raise RarrgError(f"{folder / SCORES}: holds no scores; rarrg score and rarrg evaluate write it")
+    return scores
 
 
 def _kinds(ours: _Scored, theirs: _Scored) -> tuple[list[str], list[str]]:

@@ -31,6 +31,8 @@ _LEVELS = {
     "RadGraph entity": "radgraph_entity",
     "RadGraph relation": "radgraph_relation",
 }
+JOINED = "E10"
+"""The paper's experiment whose phrases are joined, and not written anew by a language model."""
 _STAGES = ("micro_f1", "micro_recall", "micro_precision", "micro_specificity")
 _EXAMPLES = ("chexbert_micro_f1", "chexbert_macro_f1", "radgraph_f1", "rouge_l", "bleu_1")
 _OTHERS = (
@@ -140,6 +142,10 @@ def _headline(paper: Mapping[str, Any], scores: Mapping[str, Any]) -> Table:
         fits = "yes" if comparable(scores, quoted["protocol"]) else "not comparable"
         what = f"RA-RRG, quoted, Table {quoted['table']} ({quoted['protocol']})"
         rows.append([what, *(f"{quoted['values'][name]:.1f}" for name in _HEADLINE), fits])
+    ablation = paper["ablation"]
+    fits = "yes" if comparable(scores, ablation["protocol"]) else "not comparable"
+    joined = f"phrases joined, quoted, Table {ablation['table']}, {JOINED} ({ablation['protocol']})"
+    rows.append([joined, *(f"{ablation['values'][JOINED][name]:.1f}" for name in _HEADLINE), fits])
     which = {"all": "ours", "unseen": "ours, unseen references"}
     for scope, measured in scores["scopes"].items():
         rows.append([which[scope], *(_value(measured, name, 100, 1, interval=True) for name in _HEADLINE), ""])

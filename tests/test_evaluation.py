@@ -18,8 +18,8 @@ from rarrg.comparison import Outputs
 from rarrg.config import LossConfig, TrainConfig
 from rarrg.data import phantom
 from rarrg.data.evaluation_set import EvaluationSet
-from rarrg.evaluation import _of_samples, parity_of
 from rarrg.errors import RarrgError
+from rarrg.evaluation import _of_samples, parity_of
 from rarrg.experiment import train
 from rarrg.metrics.systems import FINDINGS_MEASURES, MEASURES
 from rarrg.monitoring import THRESHOLDS

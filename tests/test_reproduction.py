@@ -13,12 +13,13 @@ from rarrg.cli import main
 from rarrg.config import TrainConfig
 from rarrg.data import phantom
 from rarrg.extract_config import ExtractConfig
-from rarrg.reproduction import as_markdown, compare_with_paper
+from rarrg.reproduction import ReproduceOptions, as_markdown, compare_with_paper
 from tests.llm.scripted_server import MODEL, scripted_server
 from tests.test_configs import as_iu_xray, as_mimic
 
 PAPER = {
-    "headline": [{"table": 1, "protocol": "mimic-single", "values": {"bleu_1": 40.0, "rouge_l": 20.0, "bleu_4": 8}}]
+    "headline": [{"table": 1, "protocol": "mimic-single", "values": {"bleu_1": 40.0, "rouge_l": 20.0, "bleu_4": 8}}],
+    "ablation": {"table": 8, "protocol": "mimic-single", "values": {"E10": {"bleu_1": 44.0, "rouge_l": 25.0}}},
 }
 
 
@@ -36,7 +37,7 @@ def scores(samples: int, missing: int = 0) -> dict:
 
 
 def test_each_figure_of_the_paper_gets_a_verdict():
-    rows = {row.measure: row for row in compare_with_paper(PAPER, "mimic-single", scores(3858))}
+    rows = {row.measure: row for row in compare_with_paper(PAPER, "mimic-single", scores(3858), "llm")}
     assert {name: row.verdict for name, row in rows.items()} == {
         "bleu_1": "within the interval",
         "rouge_l": "above",
@@ -44,14 +45,28 @@ def test_each_figure_of_the_paper_gets_a_verdict():
         "findings_micro_f1": "not comparable",
     }
     assert (rows["bleu_1"].paper, rows["bleu_1"].value, rows["bleu_1"].low) == (40.0, 41.0, 39.0)
-    table = as_markdown(list(rows.values()))
+    table = as_markdown(list(rows.values()), ReproduceOptions(writer="llm"))
     assert "| mimic-single | bleu_1 | 40.0 | 41.0 | 39.0 to 43.0 | within the interval |" in table
     assert "| mimic-single | bleu_4 | 8.0 | - | - | not measured |" in table
 
 
+def test_joined_phrases_stand_beside_the_paper_s_joined_phrases():
+    rows = compare_with_paper(PAPER, "mimic-single", scores(3858), "join")
+    assert [(row.measure, row.paper, row.verdict) for row in rows] == [
+        ("bleu_1", 44.0, "below"),
+        ("rouge_l", 25.0, "within the interval"),
+        ("findings_micro_f1", None, "not comparable"),
+    ]
+    table = as_markdown(rows, ReproduceOptions())
+    assert "Table 8, E10" in table
+    assert "(resolve: findings), which the paper does not do" in table
+    assert "resolve" not in as_markdown(rows, ReproduceOptions(resolve="nothing"))
+    assert {row.paper for row in compare_with_paper(PAPER, "mimic-multi", scores(2461), "join")} == {None}
+
+
 @pytest.mark.parametrize("other", [scores(3857), scores(3858, missing=1)])
 def test_figures_of_other_samples_get_none(other: dict):
-    assert {row.verdict for row in compare_with_paper(PAPER, "mimic-single", other)} == {
+    assert {row.verdict for row in compare_with_paper(PAPER, "mimic-single", other, "llm")} == {
         "not comparable",
         "not measured",
     }
