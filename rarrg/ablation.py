@@ -2,7 +2,8 @@
 
 The output folder gets ``models/`` (one for each training that differs, and seed), ``EXPERIMENT/seed-N/`` (what
 ``rarrg evaluate`` writes), and a table named after the grid's file, ``GRID.csv`` and ``GRID.md``. What stands already,
-made with the same keys, is not made again, and a training that broke off is resumed.
+made with the same keys, is not made again, and a training that broke off is resumed. Of a part of the grid the table is
+``GRID-E7.csv`` and ``GRID-E7.md``.
 """
 
 from __future__ import annotations
@@ -26,7 +27,6 @@ from rarrg.evaluated_reports import SCORES_OF_REPORTS
 from rarrg.evaluation import EvaluateOptions, EvaluationData
 from rarrg.evaluation_once import evaluate_once
 from rarrg.later_keys import without_later
-from rarrg.llm_config import LLMConfig
 from rarrg.protocols import ProtocolName
 from rarrg.scorers import RadGraphScorer
 from rarrg.scoring import SCORES
@@ -121,14 +121,17 @@ def read_grid(path: Path) -> Grid:
     for key, kind in wanted.items():
         if not isinstance(given[key], kind) or not given[key]:
             raise RarrgError(f"--config {path}: {key} must be a {kind.__name__} that is not empty")
-    if not all(isinstance(seed, int) for seed in given["seeds"]):
-        raise RarrgError(f"--config {path}: seeds must be whole numbers, got {given['seeds']}")
+    if not all(type(seed) is int for seed in given["seeds"]) or len(set(given["seeds"])) < len(given["seeds"]):
+        raise RarrgError(f"--config {path}: seeds must be different whole numbers, got {given['seeds']}")
     found: dict[str, Experiment] = {}
     for name, row in given["experiments"].items():
         where = f"--config {path}: {name}"
         if not isinstance(row, dict) or not {"about"} <= set(row) <= {"about", "like", "train", "writer"}:
             raise RarrgError(f"{where} must have about, and may have like, train and writer")
-        if "like" in row and row["like"] not in found:
+        for key in ("train", "writer"):
+            if not isinstance(row.get(key) or {}, dict):
+                raise RarrgError(f"{where}: {key} must be keys and values, got {row[key]}")
+        if "like" in row and str(row["like"]) not in found:
             raise RarrgError(f"{where} is like {row['like']}, which does not stand above it")
         like = found[row["like"]].train if "like" in row else {}
         found[name] = Experiment(name, str(row["about"]), {**like, **(row.get("train") or {})}, row.get("writer") or {})
@@ -141,6 +144,7 @@ def ablate(
     options: AblateOptions,
     find_config: Callable[[str], str],
     read_config: Callable[[Sequence[str]], TrainConfig],
+    read_writer: Callable[[Sequence[str]], WriterConfig],
     say: Callable[[str], None],
 ) -> list[Cell]:
     """Run the ``ablate`` command.
@@ -149,6 +153,7 @@ def ablate(
         options: What the user asked for.
         find_config: Finds a configuration file by its name.
         read_config: Reads a training configuration from words of the command line.
+        read_writer: Reads a writer from such words.
         say: Takes each line meant for the user.
 
     Returns:
@@ -164,7 +169,7 @@ def ablate(
     chosen = [each for each in grid.experiments if not options.only or each.name in {*options.only, grid.against}]
     # All keys are read before anything is trained.
     planned = [
-        (each, seed, _config(grid, each, seed, options, read_config), _writer(each))
+        (each, seed, _config(grid, each, seed, options, read_config), _writer(each, options, read_writer))
         for seed in grid.seeds
         for each in chosen
     ]
@@ -187,7 +192,8 @@ def ablate(
         evaluate_once(evaluation, read_config, say)
         folders.setdefault(each.name, []).append(place)
     cells = cells_of(folders, grid.against, options.draws)
-    name = Path(options.config).stem  # grids of the same base may share a folder, and with it models and evaluations
+    # Grids of the same base may share a folder, and with it models and evaluations; a part leaves the whole table alone.
+    name = "-".join([Path(options.config).stem, *options.only])
     write_csv(options.out / f"{name}.csv", map(dataclasses.asdict, cells), [f.name for f in dataclasses.fields(Cell)])
     about = {each.name: each.about for each in chosen}
     scores = read_json(folders[grid.against][0] / SCORES_OF_REPORTS / SCORES)
@@ -206,6 +212,7 @@ def _config(
 ) -> TrainConfig:
     words = [f"--config={grid.base}", f"--seed={seed}", f"--data.cache={options.cache}", "--log.wandb=disabled"]
     words += [] if options.root is None else [f"--data.root={options.root}"]
+    # values of train may themselves be objects
     words += [
         f"--{key}={value if isinstance(value, str) else json.dumps(value)}" for key, value in experiment.train.items()
     ]
@@ -215,12 +222,24 @@ def _config(
         raise RarrgError(f"{options.config}, {experiment.name}: {error}") from error
 
 
-def _writer(experiment: Experiment) -> WriterConfig:
-    given = dict(experiment.writer)
+def _writer(
+    experiment: Experiment, options: AblateOptions, read_writer: Callable[[Sequence[str]], WriterConfig]
+) -> WriterConfig:
     try:
-        return WriterConfig(**{**given, "llm": LLMConfig(**(given.get("llm") or {}))})
-    except TypeError as error:
-        raise RarrgError(f"{experiment.name}: writer has a key that is none ({error})") from error
+        return read_writer(_words(experiment.writer))
+    except RarrgError as error:
+        raise RarrgError(f"{options.config}, {experiment.name}: writer: {error}") from error
+
+
+def _words(given: Mapping[str, Any], prefix: str = "") -> list[str]:
+    """Keys of a file as words of the command line."""
+    words: list[str] = []
+    for key, value in given.items():
+        if isinstance(value, Mapping):
+            words += _words(value, f"{prefix}{key}.")
+        else:
+            words.append(f"--{prefix}{key}={value if isinstance(value, str) else json.dumps(value)}")
+    return words
 
 
 def _digest(value: Any) -> str:

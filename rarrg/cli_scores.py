@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from rarrg.cli_parsing import find_config, parse, parser_of
 from rarrg.config import TrainConfig
+from rarrg.writer_config import WriterConfig
 
 if TYPE_CHECKING:
     from rarrg.ablation import AblateOptions
@@ -100,6 +101,20 @@ def parse_ablate(argv: Sequence[str], prog: str = "rarrg ablate") -> AblateOptio
     return AblateOptions(**parse(parser, argv))
 
 
+def parse_writer(words: Sequence[str]) -> WriterConfig:
+    """Read how reports are written.
+
+    Args:
+        words: Options, without the name of a section.
+
+    Raises:
+        RarrgError: An unknown key, or a value of another type or out of range.
+    """
+    parser = parser_of("writer", "How phrases become a report.")
+    parser.add_class_arguments(WriterConfig, fail_untyped=True)
+    return WriterConfig(**parse(parser, words))
+
+
 def run_ablate(argv: Sequence[str], prog: str, read_config: Callable[[Sequence[str]], TrainConfig]) -> int:
     """Run ``rarrg ablate``.
 
@@ -112,7 +127,7 @@ def run_ablate(argv: Sequence[str], prog: str, read_config: Callable[[Sequence[s
 
     from rarrg.ablation import ablate
 
-    ablate(options, find_config, read_config, print)
+    ablate(options, find_config, read_config, parse_writer, print)
     return 0
 
 

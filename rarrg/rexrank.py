@@ -67,6 +67,8 @@ def convert(options: RexrankOptions, say: Callable[[str], None]) -> None:
             raise RarrgError(
                 f"{options.reports}: {len(missing)} of {len(entries)} studies have no report ({missing[0]})"
             )
+        if wrong := next((name for name, entry in entries.items() if not isinstance(entry, dict)), None):
+            raise RarrgError(f"{source}, entry {wrong}: must be an object, as ReXrank's with image_path")
         write_json(options.out, {name: {**entry, "model_prediction": texts[name]} for name, entry in entries.items()})
     elif isinstance(given, dict):
         folder = (options.images or source.parent).expanduser().resolve()

@@ -106,7 +106,7 @@ def compare(first: Path, second: Path, options: CompareOptions, say: Callable[[s
     for line in (*table(found), *left_out):
         say(line)
     if options.out is not None:
-        _write(options.out, found, ours, theirs, len(own))
+        _write(options.out.expanduser(), found, ours, theirs, len(own))
         say(f"written to {options.out}")
     return found
 

@@ -126,13 +126,15 @@ def _new(texts: Sequence[str], known: Container[str]) -> list[str]:
 
 
 def _chexbert(weights: str, device: str) -> CheXbert:
+    from rarrg.devices import device_of
     from rarrg.models.chexbert import TOKENIZER, load_chexbert
 
+    place = device_of(device)
     if weights == HUB:
-        return load_chexbert(None, TOKENIZER, device)
+        return load_chexbert(None, TOKENIZER, place)
     path = Path(weights).expanduser()
     folder = path if path.is_dir() else path.parent
-    return load_chexbert(path, folder if (folder / "vocab.txt").is_file() else TOKENIZER, device)
+    return load_chexbert(path, folder if (folder / "vocab.txt").is_file() else TOKENIZER, place)
 
 
 def _radgraph(config: RadGraphScorer) -> RadGraphAnnotator:

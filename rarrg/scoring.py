@@ -77,7 +77,7 @@ class ScoreOptions(ScorerConfig):
         split: Split of studies.
         out: Folder of the scores.
         allow_missing: Go on where many samples have no report, or many reports no sample; only pairs are scored.
-        device: Where CheXbert runs, as cpu or cuda.
+        device: Where CheXbert runs: auto (a GPU if there is one), cpu, cuda or cuda:INDEX.
         draws: Bootstrap resamples.
         seed: Seed of the resamples.
     """
@@ -114,6 +114,11 @@ def score(options: ScoreOptions, say: Callable[[str], None]) -> dict[str, Any]:
         raise RarrgError("name the reports and the folder of the scores: --reports FILE --out DIR")
     if (options.references is None) == (options.data.root is None):
         raise RarrgError("name either the data of the protocol (--data.root DIR) or references (--references FILE)")
+    if options.references is not None and options.protocol != "studies":
+        raise RarrgError(
+            f"--protocol {options.protocol} is made of its data (--data.root DIR); references of a file are a protocol "
+            "of their own, leave --protocol out"
+        )
     reports = read_report_file(options.reports.expanduser())
     if options.references is not None:
         path = options.references.expanduser()
@@ -125,7 +130,7 @@ def score(options: ScoreOptions, say: Callable[[str], None]) -> dict[str, Any]:
     say(f"{protocol.name}: {len(protocol.samples)} samples, {len(reports.texts)} reports")
     limit = 1.0 if options.allow_missing else MAX_UNMATCHED
     scorers = Scorers(options, options.device)
-    return score_samples(protocol, reports, scorers, options.out, say, limit, options.draws, options.seed)
+    return score_samples(protocol, reports, scorers, options.out.expanduser(), say, limit, options.draws, options.seed)
 
 
 def score_samples(

@@ -7,9 +7,10 @@ import pytest
 import yaml
 
 from rarrg import ablation, evaluation_once, training_once
-from rarrg.ablation import AblateOptions, ablate, read_grid
+from rarrg.ablation import AblateOptions, Experiment, ablate, read_grid
 from rarrg.artifacts import read_jsonl
 from rarrg.cli import parse_train
+from rarrg.cli_scores import parse_writer
 from rarrg.config import TrainConfig
 from rarrg.data import phantom
 from rarrg.errors import RarrgError
@@ -45,7 +46,12 @@ def test_a_row_takes_the_training_of_the_one_it_is_like(tmp_path: Path):
     ("changes", "message"),
     [
         ({"seeds": []}, "seeds must be a list that is not empty"),
-        ({"seeds": ["a"]}, "seeds must be whole numbers"),
+        ({"seeds": ["a"]}, "seeds must be different whole numbers"),
+        ({"seeds": [0, 0]}, "seeds must be different whole numbers"),
+        ({"seeds": [True]}, "seeds must be different whole numbers"),
+        ({"experiments": {"E7": {"about": "a", "writer": "llm"}}}, "E7: writer must be keys and values, got llm"),
+        ({"experiments": {"E7": {"about": "a", "train": ["x"]}}}, "E7: train must be keys and values"),
+        ({"experiments": {"E7": {"about": "a", "like": ["E1"]}}}, r"E7 is like \['E1'\], which does not stand above"),
         ({"against": "E9"}, "against names E9, which is no experiment"),
         ({"more": 1}, "a grid has the keys base, against, seeds, experiments"),
         ({"experiments": {"E7": {"train": {}}}}, "E7 must have about"),
@@ -68,7 +74,22 @@ def test_every_experiment_changes_its_base_by_keys_that_exist(name: str, tmp_pat
         config = ablation._config(grid, experiment, base.seed, options, lambda words: parse_train(words)[0])
         changed = _leaves(dataclasses.asdict(config)).items() ^ _leaves(dataclasses.asdict(base)).items()
         assert {key for key, _ in changed} - {"log.wandb"} <= set(experiment.train)
-        ablation._writer(experiment)
+        ablation._writer(experiment, options, parse_writer)
+
+
+@pytest.mark.parametrize(
+    ("writer", "message"),
+    [
+        ({"writer": "lllm"}, r"grid.yaml, E11: writer: writer: expected one of 'join', 'llm', got lllm"),
+        ({"resolve": "nothng"}, "grid.yaml, E11: writer: resolve: expected one of"),
+        ({"examples": "two"}, "grid.yaml, E11: writer: examples: expected a whole number, got two"),
+        ({"llm": {"modl": "x"}}, "grid.yaml, E11: writer: unknown key llm.modl"),
+    ],
+)
+def test_a_writer_that_is_none_is_named_before_anything_is_trained(tmp_path: Path, writer: dict, message: str):
+    experiment = Experiment("E11", "a", {}, writer)
+    with pytest.raises(RarrgError, match=message):
+        ablation._writer(experiment, AblateOptions("grid.yaml"), parse_writer)
 
 
 def _leaves(value: dict, prefix: str = "") -> dict[str, str]:
@@ -92,7 +113,11 @@ def test_a_grid_is_run_once_and_gives_a_table(tiny_config: TrainConfig, tmp_path
 
     def run() -> list[ablation.Cell]:
         return ablate(
-            options, lambda name: str(tmp_path / name), lambda words: parse_train(words)[0], lambda line: None
+            options,
+            lambda name: str(tmp_path / name),
+            lambda words: parse_train(words)[0],
+            parse_writer,
+            lambda line: None,
         )
 
     cells = run()

@@ -96,6 +96,18 @@ def test_another_form_is_one_line(
     assert error.count("\n") == 1
 
 
+def test_an_entry_that_is_no_object_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for name in ("in", "reports"):
+        (tmp_path / f"{name}.json").write_text('{"1": "text"}', encoding="utf-8")
+    words = [
+        f"--input={tmp_path / 'in.json'}",
+        f"--reports={tmp_path / 'reports.json'}",
+        f"--out={tmp_path / 'o.json'}",
+    ]
+    assert main(["rexrank", *words]) == 2
+    assert "in.json, entry 1: must be an object, as ReXrank's with image_path\n" in capsys.readouterr().err
+
+
 def test_a_study_without_a_report_is_one_line(tmp_path: Path, source: Path, capsys: pytest.CaptureFixture[str]) -> None:
     reports = tmp_path / "reports.csv"
     reports.write_text("id,report\n50000001,x\n", encoding="utf-8")

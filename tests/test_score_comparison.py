@@ -121,3 +121,17 @@ def test_what_cannot_be_compared_is_one_line(tmp_path: Path, capsys: pytest.Capt
     assert "have no sample in common" in capsys.readouterr().err
     assert main(["compare", str(good)]) == 2
     assert main(["compare", str(good), str(good), "--draws=0"]) == 2
+
+
+def test_scores_of_another_version_or_form_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    good, bad = scored(tmp_path / "good", GOOD), scored(tmp_path / "bad", BAD)
+    scores = json.loads((bad / "scores.json").read_text())
+    for changed, message in (
+        ({**scores, "measured_with": {**scores["measured_with"], "rarrg": "0.0.1"}}, "whose labelers may differ"),
+        ({}, "scores.json: holds no scores; rarrg score and rarrg evaluate write it"),
+    ):
+        (bad / "scores.json").write_text(json.dumps(changed))
+        assert main(["compare", str(good), str(bad)]) == 2
+        error = capsys.readouterr().err
+        assert message in error
+        assert error.count("\n") == 1

@@ -8,7 +8,9 @@ from typing import ClassVar
 
 import numpy as np
 import pytest
+import torch
 
+from rarrg.devices import device_of
 from rarrg.errors import RarrgError
 from rarrg.extract.radgraph import Annotated, NotAnnotated, Outcome
 from rarrg.extract_config import RadGraphConfig
@@ -88,14 +90,16 @@ def test_chexbert_labels_both_sides(stand_ins: list[tuple], tmp_path: Path) -> N
     assert scorers.versions == {"chexbert": "stand-in 2"}
     Scorers(ScorerConfig(chexbert=str(tmp_path / "chexbert.pth")))
     (tmp_path / "vocab.txt").write_text("x")
-    Scorers(ScorerConfig(chexbert=str(tmp_path / "chexbert.pth")), "cuda")
+    Scorers(ScorerConfig(chexbert=str(tmp_path / "chexbert.pth")), "auto")
     Scorers(ScorerConfig(chexbert=str(tmp_path)))
     assert stand_ins == [
-        (None, "bert-base-uncased", "cpu"),
-        (tmp_path / "chexbert.pth", "bert-base-uncased", "cpu"),
-        (tmp_path / "chexbert.pth", tmp_path, "cuda"),  # the tokenizer that lies beside the weights
-        (tmp_path, tmp_path, "cpu"),
+        (None, "bert-base-uncased", torch.device("cpu")),
+        (tmp_path / "chexbert.pth", "bert-base-uncased", torch.device("cpu")),
+        (tmp_path / "chexbert.pth", tmp_path, device_of("auto")),  # the tokenizer that lies beside the weights
+        (tmp_path, tmp_path, torch.device("cpu")),
     ]
+    with pytest.raises(RarrgError, match="device gpu: is none of auto, cpu, cuda"):
+        Scorers(ScorerConfig(chexbert="hub"), "gpu")
 
 
 def test_a_process_is_the_least() -> None:

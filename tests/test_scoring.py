@@ -142,6 +142,7 @@ def test_a_protocol_of_another_size_warns(tmp_path: Path, capsys: pytest.Capture
     [
         ([], "name either the data of the protocol (--data.root DIR) or references (--references FILE)"),
         (["--references=r.csv", "--data.root=d"], "name either the data of the protocol"),
+        (["--references=r.csv", "--protocol=mimic-single"], "--protocol mimic-single is made of its data (--data.root"),
         (["--data.root=nowhere"], "data.root: no folder nowhere"),
         (["--references=nothing.csv"], "nothing.csv: cannot be read"),
         (["--protocol=mimic"], "protocol: expected one of 'studies', 'mimic-single'"),
