@@ -192,7 +192,7 @@ def ablate(
         evaluate_once(evaluation, read_config, say)
         folders.setdefault(each.name, []).append(place)
     cells = cells_of(folders, grid.against, options.draws)
-    # Grids of the same base may share a folder, and with it models and evaluations; a part leaves the whole table alone.
+    # Grids of the same base may share a folder, and with it models and evaluations; a part leaves the whole table.
     name = "-".join([Path(options.config).stem, *options.only])
     write_csv(options.out / f"{name}.csv", map(dataclasses.asdict, cells), [f.name for f in dataclasses.fields(Cell)])
     about = {each.name: each.about for each in chosen}
