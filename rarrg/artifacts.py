@@ -135,18 +135,18 @@ def read_json(path: Path, unique: bool = False) -> Any:
     """
     try:
         text = path.read_text(encoding="utf-8-sig")  # as some editors save it
-        return json.loads(text, object_pairs_hook=partial(_unique, path) if unique else None)
+        return json.loads(text, object_pairs_hook=partial(_unique, str(path)) if unique else None)
     except OSError as error:
         raise RarrgError(f"{path}: cannot be read ({error.strerror})") from error
     except ValueError as error:
         raise RarrgError(f"{path}: is not valid JSON ({error})") from error
 
 
-def _unique(path: Path, pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
+def _unique(where: str, pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) < len(pairs):
         name = next(name for name, times in Counter(name for name, _ in pairs).items() if times > 1)
-        raise RarrgError(f"{path}: {name} occurs twice in one object")
+        raise RarrgError(f"{where}: {name} occurs twice in one object")
     return found
 
 
@@ -171,19 +171,20 @@ def read_jsonl(path: Path) -> list[dict[str, Any]]:
     return list(iterate_jsonl(path))
 
 
-def iterate_jsonl(path: Path) -> Iterator[dict[str, Any]]:
-    """Read one JSON object a line as :func:`read_jsonl` does, one at a time."""
+def iterate_jsonl(path: Path, unique: bool = False) -> Iterator[dict[str, Any]]:
+    """Read one JSON object a line as :func:`read_jsonl` does, one at a time; ``unique`` as :func:`read_json` has it."""
     try:
         with path.open(encoding="utf-8-sig") as file:
             for number, line in enumerate(file, start=1):
                 if not line.strip():
                     continue
+                where = f"{path}, line {number}"
                 try:
-                    row = json.loads(line)
+                    row = json.loads(line, object_pairs_hook=partial(_unique, where) if unique else None)
                 except json.JSONDecodeError as error:
-                    raise RarrgError(f"{path}, line {number}: is not valid JSON ({error})") from error
+                    raise RarrgError(f"{where}: is not valid JSON ({error})") from error
                 if not isinstance(row, dict):
-                    raise RarrgError(f"{path}, line {number}: is not a JSON object")
+                    raise RarrgError(f"{where}: is not a JSON object")
                 yield row
     except OSError as error:
         raise RarrgError(f"{path}: cannot be read ({error.strerror})") from error

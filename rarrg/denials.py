@@ -67,6 +67,10 @@ _FORMS: tuple[tuple[re.Pattern[str], str], ...] = tuple(
     )
 )
 
+# a word of each form, of which most sentences have none
+_CUE = re.compile(
+    r"unlikely|no[tn]|nei|n't|gone|longer|excluded|ruled|but|though|while|whereas|than|except|from|exception"
+)
 _TURN = re.compile(
     r",? *\b(?:but|although|though|while|whereas|other than|except(?:ing)?(?: for)?|aside from|apart from"
     r"|with the exception of) "
@@ -97,9 +101,11 @@ def plain_denials(sentence: str) -> str:
         The sentence with "no" before what it denies, and with the finding named again where "one" stands for it behind
         a denial ("no effusion on the right but one on the left").
     """
-    for pattern, text in _FORMS:
-        sentence = pattern.sub(text, sentence)
-    return _named_again(sentence.strip(" ,"))
+    if _CUE.search(sentence):
+        for pattern, text in _FORMS:
+            sentence = pattern.sub(text, sentence)
+        sentence = _named_again(sentence.strip(" ,"))
+    return sentence
 
 
 def _named_again(sentence: str) -> str:

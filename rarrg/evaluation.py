@@ -28,7 +28,7 @@ from rarrg.evaluation_files import Results, as_table, predictions, write_figures
 from rarrg.extract.key_phrases import KEY_PHRASES, read_key_phrases, with_key_phrases
 from rarrg.extract.reports import reports_of
 from rarrg.extract.rules_step import extract_with_rules
-from rarrg.metrics.bootstrap import resampling_weights
+from rarrg.metrics.bootstrap import weights_by_group
 from rarrg.metrics.findings import positive_findings
 from rarrg.metrics.systems import SystemOutput, lead, measure
 from rarrg.models.model_folder import ModelInfo, model_folder, read_model
@@ -168,18 +168,19 @@ def evaluate(
     embeddings = dict(zip(texts, embed_phrases(encoder, texts, cache / "phrases").numpy(), strict=True))
     results: Results = {}
     leads: list[dict[str, Any]] = []
+    group_of = {sample.id: sample.group for sample in protocol.samples}
     for scope in SCOPES:
-        count = len(evaluated.members[scope])
-        if not count:
+        groups = [group_of[evaluated.studies[index].id] for index, _ in evaluated.members[scope]]
+        if not groups:
             continue
-        weights = resampling_weights(count, options.draws, options.seed)
+        weights = weights_by_group(groups, options.draws, options.seed)
         truth = reference[scope]
         results[scope] = {name: measure(said[scope], truth, embeddings, weights) for name, said in systems.items()}
         for name, said in systems.items():
             if name != OURS:
                 ahead = lead(systems[OURS][scope], said[scope], truth, weights)
                 leads += [{"scope": scope, "over": name, "measure": key, **ahead[key]._asdict()} for key in ahead]
-        say(f"\n{scope}: {count} studies")
+        say(f"\n{scope}: {len(groups)} studies")
         for line in as_table(results[scope]):
             say(line)
 
@@ -297,10 +298,10 @@ def _of_samples(given: Mapping[str, tuple[str, ...]], protocol: Protocol, path: 
         for name in [sample.study if sample.study in given else sample.id]
         if name in given
     }
-    if not found:
+    if not any(found.values()):
         raise RarrgError(
-            f"data.phrases: {path} has none of the {len(protocol.samples)} samples of {protocol.name}; its study_id "
-            "must be those of the data set"
+            f"data.phrases: {path} has phrases of none of the {len(protocol.samples)} samples of {protocol.name}; its "
+            "study_id must be those of the data set"
         )
     if len(found) < len(protocol.samples):
         log.warning("%s: has no entry of %d samples", path, len(protocol.samples) - len(found))

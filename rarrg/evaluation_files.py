@@ -82,6 +82,7 @@ def _confusions(systems: Mapping[str, Outputs], reference: Outputs) -> list[dict
     return [
         {"scope": scope, "system": name, **dataclasses.asdict(score)}
         for scope in SCOPES
+        if len(reference[scope].findings)
         for name, outputs in systems.items()
         for score in per_label(reference[scope].findings, outputs[scope].findings, LABELS)
     ]

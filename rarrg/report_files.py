@@ -18,8 +18,8 @@ _REST = "(more than the header has)"
 # ReXrank's JSON: what a system said, and what the radiologist wrote; the latter also under its older name.
 _PREDICTION = "model_prediction"
 _FINDINGS = ("section_findings", "findings")
-# an empty line, or the end of a line before an item of a list
-_PARAGRAPH = re.compile(r"\n[ \t]*\n\s*|\n(?=[ \t]*(?:[-*\u2022]|\d{1,2}[.)])[ \t])")
+# an empty line, or the end of a line before an item of a list; lines may end in \r\n
+_PARAGRAPH = re.compile(r"\n[^\S\n]*\n\s*|\n(?=[^\S\n]*(?:[-*\u2022]|\d{1,2}[.)])[ \t])")
 _OF_ONE_REPORT = ("prompt_tokens", "completion_tokens")
 # A whole report, as ReXrank wants it: the findings of it are what is scored.
 _WHOLE = re.compile(r"\s*findings\s*:(?P<findings>.*?)(?:\bimpression\s*:.*)?", re.IGNORECASE | re.DOTALL)
@@ -42,6 +42,8 @@ class Reports:
 def read_report_file(path: Path) -> Reports:
     """Read the reports of any system.
 
+    The lines of a paragraph become one; an empty line, and an item of a list, begin a line of their own.
+
     Args:
         path: One of
 
@@ -53,7 +55,7 @@ def read_report_file(path: Path) -> Reports:
             - a folder of ``ID.txt``.
 
     Raises:
-        RarrgError: The file is missing or of another form, has no report, or has an id twice.
+        RarrgError: The file is missing or of another form, has no report, or has an id or a key twice.
     """
     made_by: dict[str, list[Any]] = {}
     texts: dict[str, str] = {}
@@ -84,13 +86,13 @@ def read_references(path: Path) -> dict[str, str]:
         path: CSV, JSON, JSON Lines or a folder.
 
     Raises:
-        RarrgError: The file is missing or of another form, has no reference, or has an id twice.
+        RarrgError: The file is missing or of another form, has no reference, or has an id or a key twice.
     """
     references: dict[str, str] = {}
     for where, name, row in _rows(path):
         text = _first(row, (*_FINDINGS, *(() if _is_rexrank(row) else _TEXTS)))
         if text is not None and text.strip():
-            _take(references, name, " ".join(text.split()), f"{path}, {where}")
+            _take(references, name, _unwrapped(text), f"{path}, {where}")
     if not references:
         raise RarrgError(f"{path}: has no reference; it stands under report, text or {_FINDINGS[0]}")
     return references
@@ -128,7 +130,7 @@ def _rows(path: Path) -> Iterator[tuple[str, str, Mapping[str, Any]]]:
     suffix = path.suffix.lower()
     if suffix == ".jsonl":
         numbered: Iterable[tuple[str, Any]] = (
-            (f"report {place}", row) for place, row in enumerate(iterate_jsonl(path), start=1)
+            (f"report {place}", row) for place, row in enumerate(iterate_jsonl(path, unique=True), start=1)
         )
     elif suffix == ".csv":
         numbered = _csv_rows(path)

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 
+from rarrg import comparison
 from rarrg.comparison import Retrieved, _scoped, retrieve
+from rarrg.config import TrainConfig
 from rarrg.data.evaluation_set import POSITIONS, EvaluationSet, evaluation_set
+from rarrg.metrics.findings import positive_findings
 from rarrg.models.vision import FusedEncoder
 from rarrg.pipeline import ReportGenerator
 from rarrg.report.study import Retrieval
-from rarrg.types import RetrievedPhrase, Study, View
+from rarrg.types import RetrievedPhrase, Split, Study, View
 from tests.test_pipeline import build_model, draw_image, unit_rows
 
 
@@ -103,3 +109,38 @@ def test_a_scope_without_studies_has_none(tmp_path: Path) -> None:
     values = np.array([[0.2, 0.8]])
     assert _scoped(frontal, "frontal", values).tolist() == values.tolist()
     assert _scoped(frontal, "lateral", values).shape == (0, 2)
+
+
+class PooledFeatures:
+    """Features in place of a cache: findings are the sign of the first channel."""
+
+    def pooled(self, views: Sequence[View]) -> np.ndarray:
+        return np.array([[1.0 if view.image_id.endswith("sick") else -1.0, 0.5] for view in views])
+
+
+def frontal_studies(split: Split) -> list[Study]:
+    said = {"sick": "Left pleural effusion.", "well": "Lungs are clear."}
+    return [
+        Study(f"{split}{number}{state}", split, (View("", "frontal", f"{split}{number}{state}"),), findings)
+        for number in range(4)
+        for state, findings in said.items()
+    ]
+
+
+def test_a_probe_needs_no_lateral_images(monkeypatch: pytest.MonkeyPatch) -> None:
+    of_split = {split: frontal_studies(split) for split in ("train", "val", "test")}
+    monkeypatch.setattr(comparison, "read_studies", lambda *_: [each for found in of_split.values() for each in found])
+    examples = {
+        split: [SimpleNamespace(view=study.views[0], study_id=study.id) for study in of_split[split]]
+        for split in ("train", "val")
+    }
+    cache = PooledFeatures()
+    prepared: Any = SimpleNamespace(cache=cache, splits=examples)
+    evaluated = evaluation_set(of_split["test"])
+    train_features = cache.pooled([example.view for example in examples["train"]])
+    found = comparison._probe(evaluated, cache.pooled(evaluated.views), train_features, prepared, TrainConfig())
+    expected = positive_findings([study.findings for study in evaluated.studies])
+    assert expected.any()
+    for scope in ("study", "frontal"):
+        assert (found[scope].findings == expected).all()
+    assert found["lateral"].findings.shape == (0, expected.shape[1])

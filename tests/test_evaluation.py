@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 import yaml
@@ -14,16 +15,18 @@ from safetensors.torch import load_file
 from rarrg import evaluation
 from rarrg.adapt_config import AdaptConfig
 from rarrg.cli import main, parse_evaluate
-from rarrg.comparison import Outputs
+from rarrg.comparison import Outputs, spoken
 from rarrg.config import LossConfig, TrainConfig
 from rarrg.data import phantom
-from rarrg.data.evaluation_set import EvaluationSet
+from rarrg.data.evaluation_set import SCOPES, EvaluationSet, evaluation_set
 from rarrg.errors import RarrgError
 from rarrg.evaluation import _of_samples, parity_of
+from rarrg.evaluation_files import Results, write_figures
 from rarrg.experiment import train
-from rarrg.metrics.systems import FINDINGS_MEASURES, MEASURES
+from rarrg.metrics.systems import FINDINGS_MEASURES, MEASURES, measure
 from rarrg.monitoring import THRESHOLDS
 from rarrg.protocols import Protocol, Sample
+from rarrg.types import Study, View
 from tests.llm.scripted_server import MODEL, scripted_server
 from tests.test_configs import as_iu_xray
 
@@ -262,7 +265,14 @@ def test_a_study_without_a_readable_image_is_a_sample_without_a_report(trained: 
     assert (out / "report_scores" / "unmatched.csv").read_text().split() == ["id,problem", f"{broken['id']},missing"]
 
 
-def test_another_protocol_chooses_the_samples(trained: Path, tmp_path: Path) -> None:
+def test_another_protocol_chooses_the_samples(trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn: list[np.ndarray] = []
+
+    def measured(*given: Any) -> dict[str, Any]:
+        drawn.append(given[-1])
+        return measure(*given)
+
+    monkeypatch.setattr(evaluation, "measure", measured)
     studies = [study for study in phantom.read(tmp_path / "drawn") if study.split == "test"]
     entries = [
         {
@@ -288,6 +298,15 @@ def test_another_protocol_chooses_the_samples(trained: Path, tmp_path: Path) -> 
         assert (scores["protocol"]["name"], scores["reports"]["scored"]) == (name, samples)
         assert scores["protocol"]["training_reports"] > 0  # the model's, which the file does not hold
         assert len(lines(out / "predictions.jsonl")) == samples
+    # The images of a study are samples of their own and are resampled together; the scopes are study, frontal, lateral.
+    of_study, frontal, _ = drawn[-3:]
+    names = [row["study_id"].split("/")[0] for row in lines(out / "predictions.jsonl")]
+    assert len(set(names)) == len(entries) < len(names)
+    for name in set(names):
+        own = of_study[:, [each == name for each in names]]
+        assert (own == own[:, :1]).all()
+    assert len(np.unique(of_study, axis=1).T) == len(entries)
+    assert frontal.shape[1] == len(entries)
 
 
 @pytest.mark.parametrize(
@@ -365,5 +384,21 @@ def test_phrases_of_a_study_are_those_of_its_samples(caplog: pytest.LogCaptureFi
     given = {"s1": ("clear lungs",), "s9": ("picc",)}
     assert _of_samples(given, protocol, Path("p.jsonl")) == {"a": ("clear lungs",), "b": ("clear lungs",)}
     assert "p.jsonl: has no entry of 1 samples" in caplog.text
-    with pytest.raises(RarrgError, match=r"data\.phrases: p\.jsonl has none of the 3 samples of mimic-single"):
-        _of_samples({"s9": ("picc",)}, protocol, Path("p.jsonl"))
+    for useless in ({"s9": ("picc",)}, {"s1": (), "s2": ()}):
+        with pytest.raises(RarrgError, match=r"phrases: p\.jsonl has phrases of none of the 3 samples of mimic-single"):
+            _of_samples(useless, protocol, Path("p.jsonl"))
+
+
+def test_a_scope_without_studies_has_no_rows(tmp_path: Path) -> None:
+    view = View("a.png", "frontal", "a")
+    frontal = evaluation_set([Study("1", "test", (view,), "Small effusion.", key_phrases=("small effusion",))])
+    said = spoken(frontal, dict.fromkeys(SCOPES, [["small effusion"]]))
+    reference = evaluation._reference(frontal)
+    weights = np.ones((3, 1), dtype=np.int64)
+    results: Results = {
+        scope: {"ours": measure(said[scope], reference[scope], {"small effusion": np.ones(2)}, weights)}
+        for scope in ("study", "frontal")
+    }
+    write_figures(tmp_path, results, [], {"ours": said}, reference)
+    for name in ("metrics.csv", "findings.csv"):
+        assert {row["scope"] for row in rows(tmp_path / name)} == {"study", "frontal"}

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import textwrap
 from pathlib import Path
 
 import pytest
 
 from rarrg.errors import RarrgError
 from rarrg.metrics.findings import positive_findings
+from rarrg.metrics.nlg import tokenise
+from rarrg.metrics.report_scores import score_reports
 from rarrg.report_files import read_references, read_report_file
 
 TEXTS = {"1": "Lungs are clear.", "b/0": "Heart is enlarged, with an effusion."}
@@ -72,6 +75,32 @@ def test_lines_are_unwrapped_and_lists_and_paragraphs_are_not(tmp_path: Path) ->
     write(tmp_path, "s1.txt", wrapped)
     assert read_report_file(tmp_path).texts == {"s1": unwrapped}
     assert not positive_findings([unwrapped])[:, :-1].any()
+    assert tokenise(unwrapped) == tokenise(wrapped)
+    of_windows = write(tmp_path, "r.json", {"s1": wrapped.replace("\n", "\r\n")})
+    assert read_report_file(of_windows).texts == {"s1": unwrapped}
+    assert read_references(of_windows) == {"s1": unwrapped}
+
+
+LONG = [
+    "There is no focal consolidation, pleural effusion or pneumothorax. The heart is enlarged.",
+    "Small left pleural effusion with basilar atelectasis. No evidence of pneumothorax, edema or acute fracture.",
+    "No\n\nPleural effusion is present on the left\n- No pneumothorax\n- Right chest tube",
+]
+
+
+@pytest.mark.parametrize("width", [10, 25, 60])
+def test_wrapped_copies_of_references_have_their_findings(tmp_path: Path, width: int) -> None:
+    wrapped = {
+        str(number): "\n".join(textwrap.fill(line, width) for line in text.split("\n"))
+        for number, text in enumerate(LONG)
+    }
+    references = read_references(write(tmp_path, "references.json", dict(enumerate(LONG))))
+    reports = read_report_file(write(tmp_path, "reports.json", wrapped)).texts
+    scores = score_reports(list(references.values()), [reports[name] for name in references], draws=5)
+    values = {row.measure: row.estimate.value for row in scores.rows if row.estimate is not None}
+    assert values["findings_micro_f1"] == 1
+    assert values["rouge_l"] == pytest.approx(1)
+    assert positive_findings(list(references.values()))[:, :-1].any(axis=1).all()
 
 
 @pytest.mark.parametrize("suffix", ["txt", "json", "jsonl", "csv"])
@@ -106,6 +135,7 @@ def test_what_made_the_reports_is_told_once(tmp_path: Path) -> None:
         ),
         ("r.csv", "id,report\n1\n", "line 2: has no report"),
         ("r.json", '{"1": "x", "1": "y"}', "1 occurs twice in one object"),
+        ("r.jsonl", '{"id": "1", "text": "x", "text": "y"}\n', "line 1: text occurs twice in one object"),
         ("r.json", [{"id": "a", "report": 3}], "entry 1: has no report"),
         ("r.json", ["x"], "entry 1: has no id"),
         ("r.json", "3", "must be a dictionary of id and report, or a list"),

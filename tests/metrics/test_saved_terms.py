@@ -48,6 +48,9 @@ def test_other_terms_are_refused(tmp_path: Path) -> None:
     )
     with pytest.raises(RarrgError, match="no measures of this version"):
         read_terms(tmp_path / "t.npz")
+    np.savez(tmp_path / "t.npz", ids=np.array(["a"]), seen=np.array([True]))
+    with pytest.raises(RarrgError, match="score the reports again"):
+        read_terms(tmp_path / "t.npz")  # without groups
     with pytest.raises(RarrgError, match="cannot be read"):
         read_terms(tmp_path / "nothing.npz")
     (tmp_path / "text.npz").write_text("x")
