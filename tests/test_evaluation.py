@@ -392,7 +392,7 @@ def test_phrases_of_a_study_are_those_of_its_samples(caplog: pytest.LogCaptureFi
 def test_a_scope_without_studies_has_no_rows(tmp_path: Path) -> None:
     view = View("a.png", "frontal", "a")
     frontal = evaluation_set([Study("1", "test", (view,), "Small effusion.", key_phrases=("small effusion",))])
-    said = spoken(frontal, dict.fromkeys(SCOPES, [["small effusion"]]))
+    said = spoken(frontal, {scope: [["small effusion"]] for scope in SCOPES})
     reference = evaluation._reference(frontal)
     weights = np.ones((3, 1), dtype=np.int64)
     results: Results = {

@@ -91,7 +91,7 @@ LONG = [
 @pytest.mark.parametrize("width", [10, 25, 60])
 def test_wrapped_copies_of_references_have_their_findings(tmp_path: Path, width: int) -> None:
     wrapped = {
-        str(number): "\n".join(textwrap.fill(line, width) for line in text.split("\n"))
+        str(number): "\n".join(textwrap.fill(line, width, break_long_words=False) for line in text.split("\n"))
         for number, text in enumerate(LONG)
     }
     references = read_references(write(tmp_path, "references.json", dict(enumerate(LONG))))
