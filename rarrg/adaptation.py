@@ -32,20 +32,25 @@ from rarrg.finding_classifier import Labelled, train_classifier
 from rarrg.grouping import group_phrases, telling_groups
 from rarrg.metrics.findings import positive_findings
 from rarrg.models.backbones import Backbone
+from rarrg.models.linear_reading import LinearReading
 from rarrg.models.timm_networks import save_timm
 from rarrg.models.vision import FusedEncoder, VisionEncoder, load_backbone
 
 log = logging.getLogger(__name__)
 
 NAME = "adapted-encoder"
-VERSION = 1
+VERSION = 2
 
 
-def check_adaptable(encoder: FusedEncoder) -> None:
-    """Refuse encoders of a kind that is not adapted here.
+def check_adaptable(encoder: FusedEncoder, classifier: bool) -> None:
+    """Refuse encoders that cannot be adapted here.
+
+    Args:
+        encoder: The encoders.
+        classifier: What they are adapted with is to read the joined map afterwards.
 
     Raises:
-        RarrgError: One is no timm or packaged network.
+        RarrgError: One is no timm or packaged network, or the joined map is not theirs as it is.
     """
     for each in encoder.encoders:
         assert isinstance(each, VisionEncoder)
@@ -54,6 +59,16 @@ def check_adaptable(encoder: FusedEncoder) -> None:
                 f"vision.adapt: {each.spec} is no timm or packaged network, and only those are adapted; set "
                 "vision.adapt.epochs to 0"
             )
+        if classifier and each.grid != encoder.grid:
+            raise RarrgError(
+                f"retriever.classifier: reads the map of {each.spec} as it is, {_sides(each.grid)}, but it is joined "
+                f"at {_sides(encoder.grid)}; give the encoders one grid and leave retriever.pool null, or set "
+                "retriever.classifier to false"
+            )
+
+
+def _sides(grid: tuple[int, int]) -> str:
+    return f"{grid[0]} x {grid[1]}"
 
 
 def adapt_encoders(
@@ -65,7 +80,7 @@ def adapt_encoders(
     folder: Path,
     device: torch.device,
     num_workers: int = 0,
-) -> list[EncoderConfig]:
+) -> list[tuple[EncoderConfig, LinearReading]]:
     """Adapt encoders, or take up those that were adapted before.
 
     Args:
@@ -79,7 +94,8 @@ def adapt_encoders(
         num_workers: Processes that read images.
 
     Returns:
-        The configuration of each adapted encoder.
+        The configuration of each adapted encoder, and what the classifier that it was trained with reads in its map:
+        a class for each finding.
 
     Raises:
         RarrgError: The training phrases affirm no finding, or an adapted encoder was changed.
@@ -99,7 +115,8 @@ def adapt_encoders(
             log.info("%s: adapting to %d training images", encoder.spec, len(train))
             _adapt(encoder, backbone, config, sets, place, device, num_workers)
         Manifest.load(place, NAME, VERSION).verify(place)
-        adapted.append(EncoderConfig(str(place), backbone.preprocessing.size, None, encoder.stages))
+        config_of = EncoderConfig(str(place), backbone.preprocessing.size, None, encoder.stages)
+        adapted.append((config_of, LinearReading.load(place)))
     return adapted
 
 
@@ -130,8 +147,8 @@ def _adapt(
         place.parent.mkdir(parents=True, exist_ok=True)
         with TemporaryDirectory(prefix=f".{place.name}-", dir=place.parent) as parent:
             made = Path(parent) / place.name
-            train_classifier(backbone, encoder.stages, config, sets, made, device, num_workers)
-            files = save_timm(backbone.network, made)
+            reading = train_classifier(backbone, encoder.stages, config, sets, made, device, num_workers)
+            files = [*save_timm(backbone.network, made), reading.save(made)]
             Manifest.of(made, NAME, VERSION, files, {"adapted_from": encoder.spec}).save(made)
             # Rename refuses a folder that is not empty.
             with suppress(OSError):

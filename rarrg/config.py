@@ -158,6 +158,8 @@ class RetrieverConfig:
             turn; null lets each read all. Members that read different encoders err differently.
         pool: Side of the grid that features are averaged to before the decoder reads them, in training and reports
             alike; null keeps the encoders' own. Fewer tokens make a step, and a feature cache, so much smaller.
+        classifier: Give the classifiers that ``vision.adapt`` trains the encoders with half the say in whether a query
+            that stands for a finding is selected; needs ``anchors``.
     """
 
     queries: int = 50
@@ -172,6 +174,7 @@ class RetrieverConfig:
     members: int = 1
     reads: list[list[int]] | None = None
     pool: int | None = None
+    classifier: bool = False
 
     def __post_init__(self) -> None:
         for name in ("queries", "layers", "dim", "heads", "feedforward", "members"):
@@ -185,6 +188,7 @@ class RetrieverConfig:
             parts <= self.members, "retriever.reads", f"at most retriever.members ({self.members}) lists", self.reads
         )
         require(self.pool is None or self.pool >= 1, "retriever.pool", "at least 1 or null", self.pool)
+        require(not self.classifier or self.anchors, "retriever.classifier", "false without retriever.anchors", True)
         require(self.dim % self.heads == 0, "retriever.dim", f"a multiple of retriever.heads ({self.heads})", self.dim)
 
 
@@ -354,3 +358,5 @@ class TrainConfig:
     def __post_init__(self) -> None:
         require(self.seed >= 0, "seed", "at least 0", self.seed)
         require(self.threshold is None or 0 < self.threshold < 1, "threshold", "in (0, 1) or null", self.threshold)
+        if self.retriever.classifier and not self.vision.adapt.epochs:
+            raise RarrgError("retriever.classifier: no encoder is adapted; set vision.adapt.epochs, or this to false")

@@ -107,6 +107,9 @@ def train(config: TrainConfig, ckpt_path: str | None = None) -> Path:
     groups = _groups(prepared, phrases, config)
     if groups is not None:
         retriever.set_anchors(torch.from_numpy(groups.anchors))
+        if config.retriever.classifier:
+            assert prepared.classifier is not None  # checked by TrainConfig
+            retriever.set_classifier(prepared.classifier, torch.from_numpy(groups.finding))
     data = PhraseDataModule(
         train_images,
         prepared.splits["val"],

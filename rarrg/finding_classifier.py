@@ -27,6 +27,7 @@ from rarrg.data.images import read_image
 from rarrg.data.studies import Example
 from rarrg.metrics.findings import positive_findings
 from rarrg.models.backbones import Backbone
+from rarrg.models.linear_reading import LinearReading, pooled
 from rarrg.models.preprocessing import Preprocessing
 
 _HEAD = 5.0  # the classifier starts from nothing and learns so many times as fast
@@ -89,8 +90,8 @@ def train_classifier(
     folder: Path,
     device: torch.device,
     num_workers: int,
-) -> None:
-    """Train a network with a linear classifier on its map; the classifier is dropped afterwards.
+) -> LinearReading:
+    """Train a network with a linear classifier on its map.
 
     Args:
         backbone: A timm network; it is trained in place and left on the CPU, frozen.
@@ -100,6 +101,9 @@ def train_classifier(
         folder: Gets ``logs/metrics.csv``.
         device: Where it is trained.
         num_workers: Processes that read images.
+
+    Returns:
+        What the classifier reads of the findings; what it read of the groups is dropped.
 
     Raises:
         ImageError: An image cannot be read.
@@ -130,6 +134,7 @@ def train_classifier(
     trainer.fit(module, loader, DataLoader(val, config.batch_size, sampler=in_order, num_workers=num_workers))
     # Files hold tensors in the order of their axes.
     backbone.network.cpu().to(memory_format=torch.contiguous_format).eval().requires_grad_(False)
+    return module.reading()
 
 
 class _Shuffled(Sampler[tuple[int, int]]):
@@ -195,10 +200,11 @@ class _Classifier(L.LightningModule):
         weights = torch.ones(targets.shape[1])
         weights[self._findings :] = _GROUPS
         self.register_buffer("weights", weights, persistent=False)
-        linear = nn.Linear(backbone.channels, len(weights))
-        nn.init.zeros_(linear.weight)
-        linear.bias.data = torch.logit(targets.float().mean(dim=0).clamp(1e-3, 1 - 1e-3))
-        self.classifier = nn.Sequential(nn.BatchNorm1d(backbone.channels), nn.Dropout(config.dropout), linear)
+        self._normalisation = nn.BatchNorm1d(backbone.channels)
+        self._linear = nn.Linear(backbone.channels, len(weights))
+        nn.init.zeros_(self._linear.weight)
+        self._linear.bias.data = torch.logit(targets.float().mean(dim=0).clamp(1e-3, 1 - 1e-3))
+        self.classifier = nn.Sequential(self._normalisation, nn.Dropout(config.dropout), self._linear)
         self._precision = MultilabelAveragePrecision(self._findings, average="micro")
         self.to(memory_format=torch.channels_last)
         self.train()  # Lightning keeps the mode in which it gets each layer
@@ -215,7 +221,11 @@ class _Classifier(L.LightningModule):
     def forward(self, pixels: Tensor) -> Tensor:
         """Logits of the targets: ``[batch, 3, size, size]`` to ``[batch, targets]``."""
         features = self._features(self.network, pixels.contiguous(memory_format=torch.channels_last))
-        return self.classifier((features.mean(dim=(2, 3)) + features.amax(dim=(2, 3))) / 2)
+        return self.classifier(pooled(features))
+
+    def reading(self) -> LinearReading:
+        """The classifier of the findings as it is in evaluation."""
+        return LinearReading.of(self._normalisation, self._linear, self._findings)
 
     def training_step(self, batch: tuple[Tensor, Tensor], _: int) -> Tensor:
         """Cross-entropy, summed over targets: rare ones weigh what they weigh."""

@@ -29,13 +29,19 @@ class PhraseGroups:
 
     Attributes:
         anchors: Centre of each group, unit length, float32 ``[queries, dim]``.
-        findings: Groups that stand for a finding, bool ``[queries]``.
+        finding: The finding that each group stands for, int64 ``[queries]``; -1 where it is none.
         of_phrase: Group of each phrase, int64 ``[phrases]``.
     """
 
     anchors: np.ndarray
-    findings: np.ndarray
+    finding: np.ndarray
     of_phrase: np.ndarray
+
+    @property
+    def findings(self) -> np.ndarray:
+        """Groups that stand for a finding, bool ``[queries]``."""
+        stands: np.ndarray = self.finding >= 0
+        return stands
 
 
 def group_phrases(
@@ -93,8 +99,8 @@ def group_phrases(
         anchors += _centres(embeddings[known], weights[known], number, seed)
         centres = _unit(np.stack(anchors[first:]))
         groups[part] = first + (embeddings[part] @ centres.T).argmax(axis=1)
-    is_finding = np.arange(queries) < len(present)
-    return PhraseGroups(_unit(np.stack(anchors)).astype(np.float32), is_finding, groups.astype(np.int64))
+    stands_for = np.concatenate([present, np.full(left, -1)])
+    return PhraseGroups(_unit(np.stack(anchors)).astype(np.float32), stands_for, groups.astype(np.int64))
 
 
 def telling_groups(groups: PhraseGroups, phrases: Sequence[str], counts: Sequence[int]) -> dict[str, int]:

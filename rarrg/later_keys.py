@@ -9,6 +9,7 @@ LATER: dict[str, Any] = {
     "data.cache_dtype": "float16",
     "data.cache_images": False,
     "data.shuffle_window": None,
+    "retriever.classifier": False,
     "retriever.pool": None,
     "trainer.devices": 1,
     "vision.adapt.groups": 0,

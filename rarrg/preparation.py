@@ -26,6 +26,7 @@ from rarrg.extract.key_phrases import KEY_PHRASES, read_key_phrases, with_key_ph
 from rarrg.extract.reports import reports_of
 from rarrg.extract.rules_step import extract_with_rules
 from rarrg.memory import no_collection
+from rarrg.models.linear_reading import LinearReading
 from rarrg.models.text import TextEncoder, embed_phrases, load_text_encoder
 from rarrg.models.vision import FusedEncoder, load_fused
 from rarrg.store.phrase_store import PhraseStore, StoredPhrase
@@ -44,6 +45,8 @@ class Prepared:
     Attributes:
         splits: Readable images of train, val and test with their key phrases.
         encoder: The frozen image encoders.
+        classifier: What the classifiers of adapted encoders read in their map, a class for each finding; None where
+            none was adapted.
         cache: Their features, or None where they run in every step.
         pixels: Resized images for such steps, or None where files are decoded every time.
         text: The frozen sentence encoder.
@@ -54,6 +57,7 @@ class Prepared:
 
     splits: dict[Split, list[Example]]
     encoder: FusedEncoder
+    classifier: LinearReading | None
     cache: FeatureCache | None
     pixels: PixelCache | None
     text: TextEncoder
@@ -101,7 +105,7 @@ def prepare(config: TrainConfig, device: torch.device) -> Prepared:
     encoder = load_fused(config.vision.encoders, config.retriever.pool)
     adapt = config.vision.adapt
     if adapt.epochs:
-        check_adaptable(encoder)
+        check_adaptable(encoder, config.retriever.classifier)
     text = load_text_encoder(config.text.encoder, config.text.revision)
     splits = read_examples(studies, config)
 
@@ -117,12 +121,15 @@ def prepare(config: TrainConfig, device: torch.device) -> Prepared:
         config.store.index,
         is_credentialed(config.data.source, root),
     )
+    classifier = None
     if adapt.epochs:
         place = Path(config.data.cache) / "adapted"
         before, workers = config.vision.encoders, config.data.num_workers
         embeddings = dict(zip(phrases, table.numpy(), strict=True))
         adapted = adapt_encoders(before, adapt, splits["train"], splits["val"], embeddings, place, device, workers)
-        encoder = load_fused([*before, *adapted] if adapt.keep else adapted, config.retriever.pool)
+        kept, unread = (before, encoder.channels) if adapt.keep else ([], 0)
+        encoder = load_fused([*kept, *(each for each, _ in adapted)], config.retriever.pool)
+        classifier = LinearReading.mean([reading for _, reading in adapted], unread)
     views = [example.view for examples in splits.values() for example in examples]
     cache = pixels = None
     if config.data.cache_features:
@@ -131,7 +138,7 @@ def prepare(config: TrainConfig, device: torch.device) -> Prepared:
     elif config.data.cache_images:
         pixels = PixelCache(Path(config.data.cache), encoder)
         pixels.build(views)
-    prepared = Prepared(splits, encoder, cache, pixels, text, rows, table, store)
+    prepared = Prepared(splits, encoder, classifier, cache, pixels, text, rows, table, store)
     log.info("%d phrases in the store, %.2f a training image", len(stored), prepared.phrases_per_image)
     return prepared
 

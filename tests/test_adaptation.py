@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import csv
 import dataclasses
 import shutil
 from pathlib import Path
@@ -21,6 +22,8 @@ from rarrg.data.images import read_image
 from rarrg.data.studies import Example
 from rarrg.errors import RarrgError
 from rarrg.experiment import train
+from rarrg.metrics.findings import positive_findings
+from rarrg.models.linear_reading import LinearReading
 from rarrg.models.timm_networks import save_timm
 from rarrg.models.vision import VisionEncoder, load_encoder, load_fused
 from rarrg.pipeline import ReportGenerator
@@ -59,7 +62,7 @@ def adapted(
     network: Path, images, folder: Path, config: AdaptConfig = SETTINGS, stages=(3, 4), num_workers: int = 0
 ) -> VisionEncoder:
     encoder = EncoderConfig(str(network), 64, None, None if stages is None else list(stages))
-    (found,) = adapt_encoders([encoder], config, *images, EMBEDDINGS, folder, CPU, num_workers)
+    ((found, _),) = adapt_encoders([encoder], config, *images, EMBEDDINGS, folder, CPU, num_workers)
     return load_fused([found]).encoders[0]
 
 
@@ -118,6 +121,24 @@ def test_the_map_tells_findings_apart_that_it_did_not(tiny_timm, tmp_path):
         adapted(tiny_timm, images, tmp_path / "a", settings),
     )
     assert tells_squares(after, images[0], unseen) > max(0.9, tells_squares(before, images[0], unseen) + 0.1)
+
+
+def test_the_reading_is_the_classifier_as_it_was_validated_last(tiny_timm, images, tmp_path):
+    """On validation images it ranks as the classifier did, whose precision the log has."""
+    encoder = EncoderConfig(str(tiny_timm), 64, None, [3, 4])
+    val = drawn(tmp_path / "more", 30, seed=1)
+    ((found, reading),) = adapt_encoders(
+        [encoder], dataclasses.replace(SETTINGS, groups=15), images[0], val, EMBEDDINGS, tmp_path / "a", CPU
+    )
+    network = load_fused([found]).encoders[0]
+    maps = network(torch.stack([network.preprocessing(read_image(each.view.path)) for each in val]))
+    logits = (maps.mean((2, 3)) + maps.amax((2, 3))) / 2 @ reading.weight.T + reading.bias
+    assert logits.shape == (30, 13)
+    truth = positive_findings(["mild cardiomegaly", "no cardiomegaly"])[[0, 1] * 15]
+    (log,) = (tmp_path / "a").rglob("metrics.csv")
+    logged = [row["val/average_precision"] for row in csv.DictReader(log.open()) if row["val/average_precision"]]
+    assert average_precision_score(truth.ravel(), logits.ravel()) == pytest.approx(float(logged[-1]), abs=1e-4)
+    assert average_precision_score(truth.ravel(), logits.ravel()) > 1.5 * truth.mean()
 
 
 def test_with_groups_it_tells_phrases_apart_that_are_no_finding(tiny_timm, tmp_path):
@@ -179,12 +200,14 @@ def test_a_full_disk_is_one_line_and_leaves_nothing(tiny_timm, images, tmp_path)
 def test_of_two_that_adapt_at_once_the_first_to_end_counts(tiny_timm, images, tmp_path, monkeypatch):
     folder, train_one = tmp_path / "adapted", adaptation.train_classifier
 
-    def overtaken(backbone, stages, config, sets, made, *rest) -> None:
-        train_one(backbone, stages, config, sets, made, *rest)
+    def overtaken(backbone, stages, config, sets, made, *rest) -> LinearReading:
+        reading = train_one(backbone, stages, config, sets, made, *rest)
         other = folder / made.name
         other.mkdir()
-        Manifest.of(other, adaptation.NAME, adaptation.VERSION, save_timm(backbone.network, other), {}).save(other)
+        files = [*save_timm(backbone.network, other), reading.save(other)]
+        Manifest.of(other, adaptation.NAME, adaptation.VERSION, files, {}).save(other)
         (other / "by the other").touch()
+        return reading
 
     monkeypatch.setattr(adaptation, "train_classifier", overtaken)
     adapted(tiny_timm, images, folder)
@@ -202,7 +225,7 @@ def test_an_image_that_was_exported_anew_is_another(tiny_timm, images, tmp_path)
 def test_what_cannot_be_adapted_is_said(tiny_vision, tiny_timm, images, tmp_path):
     mixed = load_fused([EncoderConfig(str(tiny_timm), 64), EncoderConfig(str(tiny_vision))])
     with pytest.raises(RarrgError, match=r"vision\.adapt: .*vision.* is no timm or packaged network"):
-        check_adaptable(mixed)
+        check_adaptable(mixed, False)
     normal = [dataclasses.replace(example, phrases=("clear lungs",)) for example in images[0]]
     with pytest.raises(RarrgError, match=r"vision\.adapt: no key phrase of the training images affirms a finding"):
         adapted(tiny_timm, (normal, images[1]), tmp_path)
@@ -241,6 +264,45 @@ def test_encoders_are_kept_beside_the_adapted_ones(adapting: TrainConfig, tiny_t
     assert (first.spec, Path(second.spec).parent) == (str(tiny_timm), folder / "encoders")
 
 
+def test_the_classifiers_of_adapted_encoders_join_in_selecting_findings(adapting: TrainConfig):
+    vision = dataclasses.replace(adapting.vision, adapt=dataclasses.replace(adapting.vision.adapt, keep=True))
+    retriever = dataclasses.replace(adapting.retriever, anchors=True, classifier=True)
+    folder = train(dataclasses.replace(adapting, vision=vision, retriever=retriever))
+    generator = ReportGenerator.from_pretrained(folder, device="cpu")
+    kept = generator.retriever.classifier
+    stands = kept.share > 0
+    assert 0 < stands.sum() < len(stands)
+    assert set(kept.share.tolist()) == {0.0, 0.5}
+    half = kept.weight.shape[1] // 2
+    assert not kept.weight[:, :half].any()  # the unadapted encoder's channels
+    assert kept.weight[stands, half:].any(dim=1).all()
+    (place,) = (Path(adapting.data.cache) / "adapted").iterdir()
+    reading = LinearReading.load(place)
+    affirmed = positive_findings([phrase.text for phrase in generator.store.phrases])
+    for finding in np.flatnonzero(affirmed.any(axis=0)):
+        query = int((kept.bias == reading.bias[finding]).nonzero()[0, 0])
+        torch.testing.assert_close(kept.weight[query, half:], reading.weight[finding])
+        assert stands[query]
+
+
+def test_a_classifier_needs_adapted_encoders(adapting: TrainConfig):
+    retriever = dataclasses.replace(adapting.retriever, anchors=True, classifier=True)
+    with pytest.raises(RarrgError, match=r"retriever\.classifier: no encoder is adapted; set vision\.adapt\.epochs"):
+        dataclasses.replace(adapting, vision=VisionConfig(adapting.vision.encoders), retriever=retriever)
+
+
+@pytest.mark.parametrize("pool", [None, 1])
+def test_a_classifier_reads_maps_as_they_are_alone(pool: int | None, adapting: TrainConfig, tiny_timm: Path):
+    encoders = [EncoderConfig(str(tiny_timm), 64, None, [3, 4]), EncoderConfig(str(tiny_timm), 128, None, [3, 4])]
+    encoders = encoders if pool is None else encoders[1:]
+    retriever = dataclasses.replace(adapting.retriever, anchors=True, classifier=True, pool=pool)
+    config = dataclasses.replace(
+        adapting, vision=dataclasses.replace(adapting.vision, encoders=encoders), retriever=retriever
+    )
+    with pytest.raises(RarrgError, match=r"retriever\.classifier: reads the map of .* as it is, \d x \d, but it is"):
+        train(config)
+
+
 def test_a_run_goes_on_with_the_encoders_it_was_begun_with_alone(adapting: TrainConfig, tmp_path: Path, monkeypatch):
     train(adapting)
     more = dataclasses.replace(adapting, trainer=dataclasses.replace(adapting.trainer, epochs=2))
@@ -264,6 +326,7 @@ def test_a_run_does_not_remove_the_encoder_it_reads(adapting: TrainConfig):
     ("--vision.adapt.epochs=-1", "vision.adapt.epochs: must be at least 0, got -1"),
     ("--vision.adapt.epoch=8", "vision.adapt.epoch"),
     ("--vision.adapt.dropout=x", "vision.adapt.dropout"),
+    ("--retriever.classifier=true", "retriever.classifier: must be false without retriever.anchors, got True"),
     ("--vision.adapt.groups=14", "vision.adapt.groups: must be 0 or at least 15, got 14"),
 ])  # fmt: skip
 def test_a_mistake_is_one_line(word: str, said: str, capsys: pytest.CaptureFixture[str]):

@@ -70,14 +70,14 @@ def test_findings_of_training_have_groups_around_their_weighted_centres():
 
 def test_groups_tell_what_is_affirmed_beside_findings():
     phrases = ["large heart", "old granuloma", "calcified granuloma", "clear lungs", "no effusion", "tortuous aorta"]
-    kinds = PhraseGroups(np.eye(5), np.array([True, False, False, False, False]), np.array([0, 1, 1, 2, 3, 4]))
+    kinds = PhraseGroups(np.eye(5), np.array([0, -1, -1, -1, -1]), np.array([0, 1, 1, 2, 3, 4]))
     assert telling_groups(kinds, phrases, [9, 1, 1, 5, 9, 3]) == {
         "old granuloma": 0,
         "calcified granuloma": 0,
         "tortuous aorta": 1,
     }
     # what a group says most often decides
-    mixed = PhraseGroups(np.eye(2), np.array([False, False]), np.array([0, 0, 0, 0, 0, 1]))
+    mixed = PhraseGroups(np.eye(2), np.array([-1, -1]), np.array([0, 0, 0, 0, 0, 1]))
     assert telling_groups(mixed, phrases, [1, 0, 0, 2, 0, 0]) == {}
     assert set(telling_groups(mixed, phrases, [3, 0, 0, 2, 0, 0]).values()) == {0}
 

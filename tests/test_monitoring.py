@@ -114,7 +114,7 @@ def test_with_the_offset_other_queries_retrieve_as_many_phrases_as_reports_have(
         similarities=np.ones((3, 3), dtype=np.float32),
         references=[np.array([0, 1]), np.array([0, 1, 1]), np.array([0])],
     )
-    groups = PhraseGroups(np.zeros((3, 2), np.float32), np.array([True, False, False]), np.array([0, 1, 1, 2]))
+    groups = PhraseGroups(np.zeros((3, 2), np.float32), np.array([0, -1, -1]), np.array([0, 1, 1, 2]))
     studies = ["a", "a", "b"]
 
     def offset_to(candidate: float) -> float:

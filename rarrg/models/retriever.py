@@ -14,6 +14,7 @@ from torch.nn import functional as F
 from rarrg.config import RetrieverConfig
 from rarrg.errors import RarrgError
 from rarrg.models.decoder import Decoder, sine_position
+from rarrg.models.linear_reading import LinearReading, pooled
 from rarrg.models.model_folder import WEIGHTS, ModelInfo, model_folder, read_model, upload_model, write_model
 
 __all__ = [
@@ -75,6 +76,25 @@ class _Member(nn.Module):
         return tokens if len(self.channels) == tokens.shape[-1] else tokens[..., self.channels]
 
 
+class _Classifier(nn.Module):
+    """Half the say in the selection of some queries, by a linear reading of the features."""
+
+    weight: Tensor
+    bias: Tensor
+    share: Tensor
+
+    def __init__(self, channels: int, queries: int) -> None:
+        super().__init__()
+        self.register_buffer("weight", torch.zeros(queries, channels))
+        self.register_buffer("bias", torch.zeros(queries))
+        self.register_buffer("share", torch.zeros(queries))
+
+    def forward(self, features: Tensor, logits: Tensor) -> Tensor:
+        """Logits ``[batch, queries]`` of the members, joined with those of the classifier."""
+        read = F.linear(pooled(features), self.weight, self.bias)
+        return torch.lerp(logits.float(), read.float(), self.share)
+
+
 def _channels_read(channels: Sequence[int], reads: Sequence[Sequence[int]] | None) -> list[Tensor]:
     """Channels of the fused features that each kind of member reads."""
     places = torch.arange(sum(channels)).split(list(channels))
@@ -95,6 +115,9 @@ class PhraseRetriever(nn.Module):
     its own, whose logits and attention are averaged (Lakshminarayanan et al., Simple and Scalable Predictive
     Uncertainty Estimation using Deep Ensembles, NeurIPS 2017, https://arxiv.org/abs/1612.01474). The semantic embedding
     of a query is that of the member with its largest logit: a mean of embeddings is nearest to an average phrase.
+
+    With ``config.classifier`` the logit of a query that stands for a finding is the mean of the members' and that of a
+    classifier of findings, which was trained beforehand and is frozen.
 
     Args:
         channels: Channels of each encoder in the fused features; C is their sum.
@@ -124,6 +147,7 @@ class PhraseRetriever(nn.Module):
         )
         self.register_buffer("anchors", torch.zeros(config.queries, text_dim))
         self.register_buffer("offset", torch.zeros(config.queries))
+        self.classifier = _Classifier(sum(channels), config.queries) if config.classifier else None
 
     def set_anchors(self, anchors: Tensor) -> None:
         """Let each query look for phrases near its anchor, and predict nothing but the anchor before training.
@@ -145,6 +169,28 @@ class PhraseRetriever(nn.Module):
             assert isinstance(last, nn.Linear)
             nn.init.zeros_(last.weight)
             nn.init.zeros_(last.bias)
+
+    def set_classifier(self, reading: LinearReading, finding: Tensor) -> None:
+        """Let a classifier of findings join in the selection of the queries that stand for them.
+
+        Args:
+            reading: What it reads in the features, a class for each finding.
+            finding: The finding that each query stands for, int64 ``[queries]``; -1 where it is none.
+
+        Raises:
+            ValueError: ``config.classifier`` is off, or a shape is wrong.
+        """
+        if self.classifier is None:
+            raise ValueError("retriever.classifier is off: a classifier would not be used")
+        if reading.weight.shape[1:] != self.mean.shape or finding.shape != self.offset.shape:
+            raise ValueError(
+                f"expected {len(self.mean)} channels and {len(self.offset)} queries, got "
+                f"{tuple(reading.weight.shape[1:])} and {tuple(finding.shape)}"
+            )
+        stands = finding >= 0
+        self.classifier.weight[stands] = reading.weight[finding[stands]]
+        self.classifier.bias[stands] = reading.bias[finding[stands]]
+        self.classifier.share[stands] = 0.5
 
     def set_offset(self, offset: Tensor) -> None:
         """Add a constant to each query's selection logit, so that one threshold serves queries of different kinds.
@@ -183,7 +229,10 @@ class PhraseRetriever(nn.Module):
         attention = torch.stack(maps).mean(dim=0).unflatten(-1, features.shape[-2:]) if need_attention else None
         all_logits = torch.stack(logits)
         vector = torch.stack(vectors).take_along_dim(all_logits.argmax(dim=0)[None, ..., None], dim=0)[0]
-        return self._output(all_logits.mean(dim=0), vector, attention)
+        joined = all_logits.mean(dim=0)
+        if self.classifier is not None:
+            joined = self.classifier(features, joined)
+        return self._output(joined, vector, attention)
 
     def each(self, features: Tensor) -> Iterator[RetrieverOutput]:
         """What each member says on its own, as training asks it to.

@@ -18,6 +18,7 @@ from rarrg.config import RetrieverConfig
 from rarrg.errors import RarrgError
 from rarrg.models import model_folder as folders
 from rarrg.models.decoder import sine_position
+from rarrg.models.linear_reading import LinearReading
 from rarrg.models.reference import check_reference
 from rarrg.models.retriever import ModelInfo, PhraseRetriever, model_folder, select_queries, shared_logits
 
@@ -165,6 +166,46 @@ def test_an_offset_is_added_to_each_querys_logit_and_kept():
     retriever.set_offset(offset)
     torch.testing.assert_close(retriever(features).logits, before + offset)
     assert "offset" in retriever.state_dict()
+
+
+def test_a_classifier_has_half_the_say_in_the_selection_of_findings_and_is_kept(tmp_path: Path):
+    retriever, alone = make(anchors=True, members=2, classifier=True), make(anchors=True, members=2)
+    offset = torch.arange(float(CONFIG.queries))
+    for each in (retriever, alone):
+        each.set_offset(offset)
+    reading = LinearReading(torch.randn(3, CHANNELS), torch.tensor([0.1, 0.2, 0.3]))
+    retriever.set_classifier(reading, torch.tensor([2, -1, 0, -1, -1]))
+    features = torch.randn(2, CHANNELS, 3, 4)
+    found, members = retriever(features), alone(features)
+    channels = (features.mean((2, 3)) + features.amax((2, 3))) / 2
+    for query, finding in ((0, 2), (2, 0)):
+        read = channels @ reading.weight[finding] + reading.bias[finding]
+        own = members.logits[:, query] - offset[query]
+        torch.testing.assert_close(found.logits[:, query], (own + read) / 2 + offset[query])
+    for query in (1, 3, 4):
+        torch.testing.assert_close(found.logits[:, query], members.logits[:, query])
+    torch.testing.assert_close(found.embeddings, members.embeddings)
+    for one, other in zip(retriever.each(features), alone.each(features), strict=True):
+        torch.testing.assert_close(one.logits, other.logits)  # training asks the members alone
+
+    info = info_of(retriever)
+    retriever.save_pretrained(tmp_path, info)
+    loaded, _ = PhraseRetriever.from_pretrained(tmp_path)
+    torch.testing.assert_close(loaded(features).logits, found.logits)
+    assert not [name for name, _ in retriever.named_parameters() if name.startswith("classifier")]  # not trained
+
+
+def test_a_classifier_that_cannot_be_used_is_refused():
+    reading, findings = LinearReading(torch.zeros(3, CHANNELS), torch.zeros(3)), torch.zeros(CONFIG.queries).long()
+    with pytest.raises(ValueError, match="classifier is off"):
+        make(anchors=True).set_classifier(reading, findings)
+    retriever = make(anchors=True, classifier=True)
+    with pytest.raises(ValueError, match=r"expected 6 channels and 5 queries, got \(6,\) and \(4,\)"):
+        retriever.set_classifier(reading, findings[1:])
+    with pytest.raises(ValueError, match=r"expected 6 channels and 5 queries, got \(4,\) and \(5,\)"):
+        retriever.set_classifier(LinearReading(torch.zeros(3, 4), torch.zeros(3)), findings)
+    with pytest.raises(RarrgError, match=r"retriever\.classifier: must be false without retriever\.anchors, got True"):
+        RetrieverConfig(classifier=True)
 
 
 def test_images_of_a_study_share_the_mean_of_their_probabilities():
