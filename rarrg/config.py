@@ -160,6 +160,9 @@ class RetrieverConfig:
             alike; null keeps the encoders' own. Fewer tokens make a step, and a feature cache, so much smaller.
         classifier: Give the classifiers that ``vision.adapt`` trains the encoders with half the say in whether a query
             that stands for a finding is selected; needs ``anchors``.
+        logit_adjustment: Share of the log odds of a finding among the training images that is taken off the logit of
+            its query after training (Menon et al., ICLR 2021), so that rare findings reach the one threshold too; needs
+            ``anchors``. 0 takes nothing.
     """
 
     queries: int = 50
@@ -175,6 +178,7 @@ class RetrieverConfig:
     reads: list[list[int]] | None = None
     pool: int | None = None
     classifier: bool = False
+    logit_adjustment: float = 0.0
 
     def __post_init__(self) -> None:
         for name in ("queries", "layers", "dim", "heads", "feedforward", "members"):
@@ -189,6 +193,9 @@ class RetrieverConfig:
         )
         require(self.pool is None or self.pool >= 1, "retriever.pool", "at least 1 or null", self.pool)
         require(not self.classifier or self.anchors, "retriever.classifier", "false without retriever.anchors", True)
+        share = self.logit_adjustment
+        require(share >= 0, "retriever.logit_adjustment", "at least 0", share)
+        require(share == 0 or self.anchors, "retriever.logit_adjustment", "0 without retriever.anchors", share)
         require(self.dim % self.heads == 0, "retriever.dim", f"a multiple of retriever.heads ({self.heads})", self.dim)
 
 

@@ -151,6 +151,8 @@ def train(config: TrainConfig, ckpt_path: str | None = None) -> Path:
 
     if any(isinstance(logger, WandbLogger) for logger in trainer.loggers):
         wandb.finish()
+    if groups is not None:
+        retriever.set_offset(_adjustment(prepared, phrases, groups, config.retriever.logit_adjustment))
     summary = _summary(config, device, module, data, prepared.splits["test"], groups)
     write_json(out / "summary.json", summary)
     retriever.save_pretrained(
@@ -216,8 +218,21 @@ def _groups(prepared: Prepared, phrases: PhraseTable, config: TrainConfig) -> Ph
 def _sampling_weights(prepared: Prepared, phrases: PhraseTable, balance: float) -> Tensor | None:
     if balance == 0:
         return None
+    return rarity_weights(_findings(prepared, phrases), balance)
+
+
+def _adjustment(prepared: Prepared, phrases: PhraseTable, groups: PhraseGroups, share: float) -> Tensor:
+    """What the logits of queries that stand for a finding are moved by, float32 ``[queries]``."""
+    affirmed = _findings(prepared, phrases)
+    # A finding that all images have has no finite odds.
+    odds = torch.logit(torch.from_numpy(affirmed.mean(axis=0)), eps=0.5 / len(affirmed))
+    return torch.where(torch.from_numpy(groups.findings), -share * odds[groups.finding], 0.0).float()
+
+
+def _findings(prepared: Prepared, phrases: PhraseTable) -> np.ndarray:
+    """Findings that the phrases of each training image affirm, bool ``[images, findings]``."""
     rows = [np.array([prepared.phrases[text] for text in example.phrases]) for example in prepared.splits["train"]]
-    return rarity_weights(phrases.findings_of(rows), balance)
+    return phrases.findings_of(rows)
 
 
 def _device(accelerator: str) -> torch.device:
@@ -324,7 +339,8 @@ def _summary(
         module.threshold = choose_threshold(module.validation, module.phrases, studies, together)
         if groups is not None:
             offset = choose_offset(module.validation, groups, module.threshold, studies, together)
-            module.retriever.set_offset(offset * torch.from_numpy(~groups.findings).float())
+            others = torch.from_numpy(~groups.findings).float()
+            module.retriever.set_offset(module.retriever.offset + offset * others.to(module.retriever.offset))
     figures: dict[str, Any] = {"threshold": module.threshold}
     figures |= {
         name: round(float(value), 4) for name, value in trainer.validate(module, data, verbose=False)[0].items()

@@ -10,6 +10,7 @@ LATER: dict[str, Any] = {
     "data.cache_images": False,
     "data.shuffle_window": None,
     "retriever.classifier": False,
+    "retriever.logit_adjustment": 0.0,
     "retriever.pool": None,
     "trainer.devices": 1,
     "vision.adapt.groups": 0,

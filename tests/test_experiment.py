@@ -18,11 +18,14 @@ import yaml
 from safetensors.torch import load_file
 
 from rarrg import experiment
-from rarrg.config import DataConfig, EncoderConfig, StoreConfig, TrainConfig, VisionConfig
+from rarrg.config import DataConfig, EncoderConfig, RetrieverConfig, StoreConfig, TrainConfig, VisionConfig
+from rarrg.data.studies import read_studies
 from rarrg.errors import RarrgError
 from rarrg.experiment import train
+from rarrg.extract.key_phrases import read_key_phrases
 from rarrg.grouping import group_phrases
 from rarrg.losses import criterion
+from rarrg.metrics.findings import positive_findings
 from rarrg.models.text import load_text_encoder
 from rarrg.models.vision import FusedEncoder
 from rarrg.monitoring import CANDIDATES, PhraseTable
@@ -134,6 +137,41 @@ def test_with_anchors_each_query_keeps_to_its_group(tiny_config: TrainConfig, mo
     image = next((Path(config.data.cache) / "phantom").rglob("*frontal.png"))
     report = ReportGenerator.from_pretrained(out)(frontal=image)
     assert {phrase.text for phrase in report.phrases["frontal"]} <= stored.keys()
+
+
+def test_logits_of_findings_are_adjusted_by_their_odds_after_training(tiny_config: TrainConfig) -> None:
+    kept = {}
+    for share in (0.0, 0.5):
+        retriever = dataclasses.replace(tiny_config.retriever, anchors=True, logit_adjustment=share)
+        config = dataclasses.replace(tiny_config, retriever=retriever, out=f"{tiny_config.out}-{share}")
+        kept[share] = load_file(train(config) / "model.safetensors")
+    moved = (kept[0.5].pop("offset") - kept[0.0].pop("offset")).numpy()
+    for name, value in kept[0.0].items():
+        torch.testing.assert_close(kept[0.5][name], value)  # training knows nothing of it
+
+    # The odds again, image by image from the key phrases that the run has left.
+    studies = read_studies(config.data, config.seed)
+    phrases = read_key_phrases(Path(config.out) / "key_phrases.jsonl")
+    told = [
+        positive_findings(phrases[study.id]).any(axis=0)
+        for study in studies
+        if study.split == "train" and phrases[study.id]
+        for _ in study.views
+    ]
+    odds = np.sum(told, axis=0) / (len(told) - np.sum(told, axis=0))
+    expected = -0.5 * np.log(odds[odds > 0])
+    assert len(expected) > 2
+    np.testing.assert_allclose(moved[: len(expected)], expected, rtol=1e-4)
+    np.testing.assert_allclose(moved[len(expected) :], moved[-1])
+
+
+@pytest.mark.parametrize(("settings", "said"), [
+    ({"logit_adjustment": -1.0, "anchors": True}, r"retriever\.logit_adjustment: must be at least 0, got -1"),
+    ({"logit_adjustment": 0.3}, r"retriever\.logit_adjustment: must be 0 without retriever\.anchors, got 0\.3"),
+])  # fmt: skip
+def test_adjustments_that_cannot_be(settings: dict[str, Any], said: str) -> None:
+    with pytest.raises(RarrgError, match=said):
+        RetrieverConfig(**settings)
 
 
 def test_anchors_need_a_query_for_each_finding(tiny_config: TrainConfig) -> None:
