@@ -17,7 +17,7 @@ from rarrg.cli_index import run_index
 from rarrg.cli_parsing import find_config, known_configs, parse, parser_of, with_found_config
 from rarrg.cli_scores import run_ablate, run_bench, run_compare, run_rexrank, run_score
 from rarrg.config import TrainConfig
-from rarrg.errors import RarrgError
+from rarrg.errors import RarrgError, Terminated
 from rarrg.extract_config import ExtractConfig
 from rarrg.memory import keep_freed_memory
 
@@ -251,7 +251,8 @@ def main(argv: Sequence[str] | None = None, prog: str | None = None) -> int:
         prog: Program name shown in a command's help; None shows ``rarrg COMMAND``.
 
     Returns:
-        Exit status: the command's; 2 after a user's mistake, told in one line on standard error; 130 after Ctrl-C.
+        Exit status: the command's; 2 after a user's mistake, told in one line on standard error; 130 after Ctrl-C, 143
+        after a SIGTERM that training was told of.
     """
     argv = sys.argv[1:] if argv is None else list(argv)
     if not argv or argv[0] in {"-h", "--help"}:
@@ -274,6 +275,9 @@ def main(argv: Sequence[str] | None = None, prog: str | None = None) -> int:
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
         return 130
+    except Terminated as error:
+        print(f"terminated: {error}", file=sys.stderr)
+        return 143
     except BrokenPipeError:
         # The reader went away, as `| head` does; keep the interpreter from failing once more when it flushes.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

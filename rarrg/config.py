@@ -7,10 +7,19 @@ Free of heavy imports, so that ``--help`` and a mistyped key cost no torch impor
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Literal
 
 from rarrg.adapt_config import AdaptConfig
 from rarrg.errors import RarrgError, require
+
+
+def _home(path: str) -> str:
+    """A path whose leading ``~`` is the home folder; Lightning would take it so for its part alone."""
+    try:
+        return str(Path(path).expanduser()) if path.startswith("~") else path
+    except RuntimeError:  # no such user: the ~ is part of a file's name
+        return path
 
 
 @dataclass
@@ -55,6 +64,9 @@ class DataConfig:
     train_splits: list[Literal["train", "extra"]] = field(default_factory=lambda: ["train"])
 
     def __post_init__(self) -> None:
+        self.cache = _home(self.cache)
+        self.root = None if self.root is None else _home(self.root)
+        self.phrases = None if self.phrases is None else _home(self.phrases)
         require(self.phantom_studies >= 10, "data.phantom_studies", "at least 10", self.phantom_studies)
         require(0 <= self.max_bad_images <= 1, "data.max_bad_images", "between 0 and 1", self.max_bad_images)
         require(self.batch_size >= 1, "data.batch_size", "at least 1", self.batch_size)
@@ -363,6 +375,7 @@ class TrainConfig:
     log: LogConfig = field(default_factory=LogConfig)
 
     def __post_init__(self) -> None:
+        self.out = _home(self.out)
         require(self.seed >= 0, "seed", "at least 0", self.seed)
         require(self.threshold is None or 0 < self.threshold < 1, "threshold", "in (0, 1) or null", self.threshold)
         if self.retriever.classifier and not self.vision.adapt.epochs:

@@ -11,6 +11,10 @@ class ImageError(RarrgError):
     """A file that cannot be read as one grey radiograph. The message names the file."""
 
 
+class Terminated(Exception):
+    """Work was ended from outside, as by a scheduler. The message says how it goes on; the status is 143."""
+
+
 def require(holds: bool, key: str, wanted: str, value: object) -> None:
     """Check a value that a user set.
 

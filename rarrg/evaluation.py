@@ -31,7 +31,7 @@ from rarrg.extract.rules_step import extract_with_rules
 from rarrg.metrics.bootstrap import weights_by_group
 from rarrg.metrics.findings import positive_findings
 from rarrg.metrics.systems import SystemOutput, lead, measure
-from rarrg.models.model_folder import ModelInfo, model_folder, read_model
+from rarrg.models.model_folder import EVALUATION, ModelInfo, model_folder, read_model
 from rarrg.models.text import embed_phrases, load_text_encoder
 from rarrg.pipeline import ReportGenerator
 from rarrg.protocols import Protocol, ProtocolName, samples_of, training_reports
@@ -140,7 +140,7 @@ def evaluate(
     if not training.is_file():
         raise RarrgError(f"{training}: is missing; evaluate a model folder as train.py left it")
     trained = read_config([f"--config={training}"])
-    out = options.out or folder / "evaluation"
+    out = options.out or folder / EVALUATION
     cache = Path(options.data.cache)
     writer = _with_cache(options, out)
     replies = writer.llm.cache if writer.writer == "llm" else None

@@ -22,7 +22,7 @@ import numpy as np
 import torch
 import wandb
 import yaml
-from lightning.pytorch.callbacks import Callback, LearningRateMonitor, ModelCheckpoint
+from lightning.pytorch.callbacks import Callback, LearningRateMonitor
 from lightning.pytorch.loggers import CSVLogger, Logger, WandbLogger
 from torch import Tensor
 
@@ -38,13 +38,14 @@ from rarrg.devices import device_name
 from rarrg.errors import RarrgError
 from rarrg.grouping import PhraseGroups, group_phrases
 from rarrg.losses.criterion import Criterion
-from rarrg.models.model_folder import ENCODERS, keep_encoders
+from rarrg.models.model_folder import ENCODERS, EVALUATION, keep_encoders
 from rarrg.models.retriever import ModelInfo, PhraseRetriever
 from rarrg.monitoring import PhraseTable, choose_offset, choose_threshold
 from rarrg.preparation import Prepared, channel_statistics, prepare
 from rarrg.processes import is_first, shared_training, strategy_of
-from rarrg.resuming import check_encoder, find_checkpoint, load_checkpoint
-from rarrg.training import LastCheckpoint, ProgressBar, RetrieverModule
+from rarrg.resuming import CHECKPOINTS, bring_best, check_inputs, find_checkpoint, load_checkpoint
+from rarrg.stopping import stoppable
+from rarrg.training import BEST, LAST, Checkpoints, ProgressBar, RetrieverModule
 
 log = logging.getLogger(__name__)
 
@@ -60,8 +61,8 @@ PRODUCTS = (
     "wandb_run.json",
     SWEEP,
     QUERIES,
-    "checkpoints/last.ckpt",
-    "checkpoints/best.ckpt",
+    f"{CHECKPOINTS}/{LAST}",
+    f"{CHECKPOINTS}/{BEST}",
 )
 
 
@@ -89,13 +90,16 @@ def train(config: TrainConfig, ckpt_path: str | None = None) -> Path:
         raise RarrgError(f"out: {out} holds an encoder of vision.encoders, which training would remove; name another")
     prepared = prepare(config, device)
     if checkpoint is not None:
-        check_encoder(checkpoint, prepared.encoder.fingerprint)
+        check_inputs(checkpoint, prepared.encoder.fingerprint, prepared.data_fingerprint)
+        if config.trainer.monitor == "loss" and is_first():
+            bring_best(checkpoint, out / CHECKPOINTS)
     if is_first():
         # Only now, when everything a run needs has been found, does an earlier run in this folder give way.
         if checkpoint is None:
             for name in PRODUCTS:
                 (out / name).unlink(missing_ok=True)
-            shutil.rmtree(out / ENCODERS, ignore_errors=True)
+            for name in (ENCODERS, EVALUATION):
+                shutil.rmtree(out / name, ignore_errors=True)
         write_text(out / "train.yaml", yaml.safe_dump(dataclasses.asdict(config), sort_keys=False))
         prepared.store.save(out / "store")
     train_images = prepared.splits["train"]
@@ -141,13 +145,14 @@ def train(config: TrainConfig, ckpt_path: str | None = None) -> Path:
         config.seed,
         dataclasses.asdict(config),
         prepared.encoder.fingerprint,
+        prepared.data_fingerprint,
     )
     dashboard = Dashboard(out, prepared.splits["val"], _shown(config), config.seed)
     trainer = _trainer(config, out, device, data.steps_per_epoch, dashboard, resumed=checkpoint is not None)
-    with shared_training(config.trainer.devices):
+    with shared_training(config.trainer.devices), stoppable("go on with --ckpt_path last"):
         trainer.fit(module, data, ckpt_path=checkpoint, weights_only=True)
     if config.trainer.monitor == "loss":
-        module.load_state_dict(load_checkpoint(out / "checkpoints" / "best.ckpt")["state_dict"])
+        module.load_state_dict(load_checkpoint(out / CHECKPOINTS / BEST)["state_dict"])
 
     if any(isinstance(logger, WandbLogger) for logger in trainer.loggers):
         wandb.finish()
@@ -255,7 +260,6 @@ def _precision(wanted: str, device: torch.device) -> Any:
 def _trainer(
     config: TrainConfig, out: Path, device: torch.device, steps: int, dashboard: Dashboard, resumed: bool
 ) -> L.Trainer:
-    checkpoints = out / "checkpoints"
     log_every = min(config.log.every, steps)
     callbacks: list[Callback] = [
         # Its figures are waited for, which a GPU should not be at every step.
@@ -263,12 +267,8 @@ def _trainer(
         LearningRateMonitor("step"),
         Throughput(log_every),
         dashboard,
-        LastCheckpoint(checkpoints / "last.ckpt", config.trainer.checkpoint_every),
+        Checkpoints(out / CHECKPOINTS, config.trainer.checkpoint_every, config.trainer.monitor == "loss"),
     ]
-    if config.trainer.monitor == "loss":
-        callbacks.append(
-            ModelCheckpoint(checkpoints, "best", monitor="val/loss", save_top_k=1, enable_version_counter=False)
-        )
     return L.Trainer(
         max_epochs=config.trainer.epochs,
         accelerator=device.type,
@@ -280,6 +280,7 @@ def _trainer(
         callbacks=callbacks,
         logger=_loggers(config, out, resumed),
         log_every_n_steps=log_every,
+        enable_checkpointing=False,  # Checkpoints does it
         num_sanity_val_steps=0,
         enable_model_summary=False,
     )

@@ -29,6 +29,7 @@ from rarrg.metrics.findings import positive_findings
 from rarrg.models.backbones import Backbone
 from rarrg.models.linear_reading import LinearReading, pooled
 from rarrg.models.preprocessing import Preprocessing
+from rarrg.stopping import stoppable
 
 _HEAD = 5.0  # the classifier starts from nothing and learns so many times as fast
 _WARMUP = 0.15  # share of the steps
@@ -131,7 +132,8 @@ def train_classifier(
         num_sanity_val_steps=0,
     )
     in_order = [(index, None) for index in range(len(val))]
-    trainer.fit(module, loader, DataLoader(val, config.batch_size, sampler=in_order, num_workers=num_workers))
+    with stoppable("the encoder is adapted anew next time"):
+        trainer.fit(module, loader, DataLoader(val, config.batch_size, sampler=in_order, num_workers=num_workers))
     # Files hold tensors in the order of their axes.
     backbone.network.cpu().to(memory_format=torch.contiguous_format).eval().requires_grad_(False)
     return module.reading()

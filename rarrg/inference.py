@@ -191,6 +191,12 @@ def _infer_list(options: InferOptions, source: Path, say: Callable[[str], None])
     with ExitStack() as stack:
         made_by, report = _reporter(options, stack)
         done = _resume(out, made_by)
+        for study in studies:
+            if study.id in done and not _of_these(done[study.id], study, source.parent):
+                raise RarrgError(
+                    f"{out}: the report of study {study.id} is of other images than {source} names; choose another "
+                    "--out, or take its line out"
+                )
         pending = [study for study in studies if study.id not in done]
         if len(pending) < len(studies):
             say(f"{len(studies) - len(pending)} of {len(studies)} studies are in {out} already")
@@ -252,23 +258,37 @@ def _reporter(options: InferOptions, stack: ExitStack) -> tuple[_Settings, Repor
 
 
 def _append(path: Path, row: dict[str, Any]) -> None:
-    with _writing(path), path.open("a", encoding="utf-8") as file:
+    # What a path holds may be no character; JSON has a way to write it.
+    with _writing(path), path.open("a", encoding="utf-8", errors="backslashreplace") as file:
         file.write(json.dumps(row, ensure_ascii=False) + "\n")
 
 
-def _resume(out: Path, wanted: _Settings) -> set[str]:
-    """Ids of the studies that ``out`` holds already; a torn last line is cut off it.
+def _of_these(images: dict[str, list[str]], study: ListedStudy, folder: Path) -> bool:
+    """Whether a report is of the images that a list in this folder names; the folder may be another than it was."""
+    for view, files in (("frontal", study.frontal), ("lateral", study.lateral)):
+        found = images.get(view, [])
+        if len(found) != len(files):
+            return False
+        for was, now in zip(found, files, strict=True):
+            name = now.relative_to(folder) if isinstance(now, Path) and now.is_relative_to(folder) else now
+            if was != str(now) and not was.endswith(f"{os.sep}{name}"):
+                return False
+    return True
+
+
+def _resume(out: Path, wanted: _Settings) -> dict[str, dict[str, list[str]]]:
+    """Ids and images of the studies that ``out`` holds already; a torn last line is cut off it.
 
     Raises:
-        RarrgError: ``out`` is no file of reports, or one made otherwise than this run would.
+        RarrgError: ``out`` is no file of reports, one made otherwise than this run would, or has a study twice.
     """
     if not out.is_file():
-        return set()
+        return {}
     with _writing(out):
         content = out.read_bytes()
     whole = content[: content.rfind(b"\n") + 1]
     torn = content[len(whole) :]
-    done = set()
+    done: dict[str, dict[str, list[str]]] = {}
     for number, line in enumerate(whole.splitlines(), start=1):
         try:
             row = json.loads(line)
@@ -280,11 +300,14 @@ def _resume(out: Path, wanted: _Settings) -> set[str]:
                 row["resolve"],
                 writer,
             )
-            done.add(str(row["id"]))
-        except (ValueError, KeyError, TypeError) as error:
+            name, images = str(row["id"]), {str(view): list(files) for view, files in row["images"].items()}
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise RarrgError(f"{out}, line {number}: is not a report; choose another --out") from error
         if replace(made, threshold=wanted.threshold) != wanted or not math.isclose(made.threshold, wanted.threshold):
             raise RarrgError(f"{out}, line {number}: was made with {made}, this run has {wanted}; choose another --out")
+        if name in done:
+            raise RarrgError(f"{out}, line {number}: study {name} has a report already; did two runs write to it?")
+        done[name] = images
     start = b'{"id": '
     if not torn.startswith(start[: len(torn)]):
         raise RarrgError(f"{out}: does not end in a report; choose another --out")

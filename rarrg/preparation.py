@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import logging
 from collections import defaultdict
 from collections.abc import Sequence
@@ -80,6 +82,15 @@ class Prepared:
         kept = self.cache or self.pixels
         assert kept is not None  # checked by DataConfig
         return Shards.holding((kept.files_of(example.view.file) for example in self.splits["train"]), window)
+
+    @property
+    def data_fingerprint(self) -> str:
+        """16 hex digits over the images of train and val and their phrases, in their order."""
+        digest = hashlib.sha256()
+        for split in ("train", "val"):
+            for example in self.splits[split]:
+                digest.update(json.dumps([split, example.view.image_id, example.phrases]).encode())
+        return digest.hexdigest()[:16]
 
     @property
     def phrases_per_image(self) -> float:

@@ -5,18 +5,23 @@ from __future__ import annotations
 import dataclasses
 import logging
 import pickle
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import torch
 
+from rarrg.artifacts import atomic_write
 from rarrg.config import TrainConfig
 from rarrg.errors import RarrgError
 from rarrg.later_keys import without_later
-from rarrg.training import ENCODER, SETTINGS
+from rarrg.training import BEST, DATA, ENCODER, LAST, SETTINGS, Checkpoints
 
 log = logging.getLogger(__name__)
+
+CHECKPOINTS = "checkpoints"
+"""Folder of them in a run folder."""
 
 # What a resumed run may change without becoming another run: where it runs and writes, and how long it goes on.
 RESUMABLE_CHANGES = {
@@ -52,7 +57,7 @@ def find_checkpoint(out: Path, config: TrainConfig, ckpt_path: str | None) -> Pa
     """
     if ckpt_path is None:
         return None
-    path = out / "checkpoints" / "last.ckpt" if ckpt_path == "last" else Path(ckpt_path)
+    path = out / CHECKPOINTS / LAST if ckpt_path == "last" else Path(ckpt_path).expanduser()
     if ckpt_path == "last" and not path.is_file() and (out / "train.yaml").is_file():
         log.info("%s: the run was killed before its first checkpoint; it starts anew", out)
         return None
@@ -75,21 +80,48 @@ def find_checkpoint(out: Path, config: TrainConfig, ckpt_path: str | None) -> Pa
     return path
 
 
-def check_encoder(path: Path, fingerprint: str) -> None:
-    """Refuse to go on with other encoders, as where they were adapted once more on another machine.
+def check_inputs(path: Path, encoder: str, data: str) -> None:
+    """Refuse to go on with other encoders, as where they were adapted once more on another machine, or other data.
 
     Args:
         path: Of :func:`find_checkpoint`.
-        fingerprint: Of the fused encoders as they are now.
+        encoder: Fingerprint of the fused encoders as they are now.
+        data: Fingerprint of images and phrases as they are now.
 
     Raises:
         RarrgError: The run was begun with others.
     """
-    if load_checkpoint(path).get(ENCODER) != fingerprint:
+    checkpoint = load_checkpoint(path)
+    if checkpoint.get(DATA) != data:
+        raise RarrgError(
+            f"{path}: its run read other images or key phrases than there are now; resume with those, or start anew in "
+            "another --out folder"
+        )
+    if checkpoint.get(ENCODER) != encoder:
         raise RarrgError(
             f"{path}: its run read other image encoders than those there are now; resume with the data.cache in which "
             "they were adapted, or start anew in another --out folder"
         )
+
+
+def bring_best(path: Path, folder: Path) -> None:
+    """Copy the best weights so far from beside a checkpoint to where its run goes on.
+
+    Args:
+        path: Of :func:`find_checkpoint`.
+        folder: The checkpoints of the run to be.
+
+    Raises:
+        RarrgError: The checkpoint knows of weights that are not there, or they cannot be copied.
+    """
+    if load_checkpoint(path)["callbacks"][Checkpoints.__qualname__]["lowest"] is None:
+        return
+    beside, here = path.with_name(BEST), folder / BEST
+    if not beside.is_file():
+        raise RarrgError(f"{beside}: is missing; {path} goes with the best weights of its run, put them beside it")
+    if not (here.is_file() and here.samefile(beside)):
+        with atomic_write(here) as temporary:
+            shutil.copyfile(beside, temporary)
 
 
 def load_checkpoint(path: Path) -> dict[str, Any]:
@@ -102,8 +134,10 @@ def load_checkpoint(path: Path) -> dict[str, Any]:
         checkpoint: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True)
     except FileNotFoundError as error:
         raise RarrgError(f"no checkpoint {path}; leave --ckpt_path out to start anew") from error
-    except (OSError, RuntimeError, EOFError, pickle.UnpicklingError) as error:
+    except (OSError, RuntimeError, EOFError, IndexError, pickle.UnpicklingError) as error:
         raise RarrgError(f"{path}: is not a readable checkpoint") from error
+    if not isinstance(checkpoint, dict):
+        raise RarrgError(f"{path}: is not a checkpoint of rarrg")
     return checkpoint
 
 

@@ -82,7 +82,10 @@ def _csv_rows(path: Path) -> list[tuple[str, dict[str, Any]]]:
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
             reader = csv.DictReader(file, restkey="(more than the header has)", strict=True)
-            header = reader.fieldnames or ()
+            header = list(reader.fieldnames or ())
+            twice = sorted({name for name in header if header.count(name) > 1})
+            if twice:
+                raise RarrgError(f"{path}: has the column {twice[0]} twice; several images of a view go into one, a;b")
             if len(header) == 1 and any(mark in header[0] for mark in ";\t"):
                 raise RarrgError(f"{path}: the separator must be a comma (the header is {header[0]!r})")
             return [(f"line {reader.line_num}", row) for row in reader]
@@ -93,7 +96,7 @@ def _csv_rows(path: Path) -> list[tuple[str, dict[str, Any]]]:
 
 
 def _json_rows(path: Path) -> list[tuple[str, dict[str, Any]]]:
-    value = read_json(path)
+    value = read_json(path, unique=True)
     if not isinstance(value, list) or not all(isinstance(row, dict) for row in value):
         raise RarrgError(f"{path}: must be a list of objects with {', '.join(COLUMNS)}")
     return [(f"entry {number}", row) for number, row in enumerate(value, start=1)]

@@ -32,6 +32,9 @@ from rarrg.store.phrase_store import PhraseStore
 SETTINGS = "rarrg_settings"
 # Key of the fingerprint of the image encoders.
 ENCODER = "rarrg_encoder"
+# Key of the fingerprint of images and phrases.
+DATA = "rarrg_data"
+LAST, BEST = "last.ckpt", "best.ckpt"
 
 
 def warmup_cosine(step: int, warmup: int, total: int) -> float:
@@ -70,6 +73,7 @@ class RetrieverModule(L.LightningModule):
         seed: Seed of noise and dropout.
         settings: The run's configuration as plain values, kept in checkpoints.
         fingerprint: Of the image encoders, kept in checkpoints.
+        data_fingerprint: Of images and phrases, kept in checkpoints.
 
     Attributes:
         validation: What the queries did in the last validation, image by image in the order of the data.
@@ -97,6 +101,7 @@ class RetrieverModule(L.LightningModule):
         seed: int,
         settings: dict[str, Any],
         fingerprint: str,
+        data_fingerprint: str,
     ) -> None:
         super().__init__()
         self.retriever = retriever
@@ -116,6 +121,7 @@ class RetrieverModule(L.LightningModule):
         self.seed = seed
         self.settings = settings
         self.fingerprint = fingerprint
+        self.data_fingerprint = data_fingerprint
         self._validated: list[Validation] = []
         # Of the last step; looked at where it costs no waiting for the device.
         self._last_terms: tuple[int, dict[str, Tensor]] = (0, {})
@@ -266,6 +272,7 @@ class RetrieverModule(L.LightningModule):
         self._refuse_infinite()
         checkpoint[SETTINGS] = self.settings
         checkpoint[ENCODER] = self.fingerprint
+        checkpoint[DATA] = self.data_fingerprint
 
     def configure_optimizers(self) -> Any:
         """AdamW with warm-up and cosine, both by step (RA-RRG appendix D)."""
@@ -293,20 +300,30 @@ class ProgressBar(TQDMProgressBar):
         return {name: value for name, value in super().get_metrics(trainer, pl_module).items() if name != "v_num"}
 
 
-class LastCheckpoint(Callback):
-    """Keeps ``last.ckpt``: after every epoch, and every few steps within one.
+class Checkpoints(Callback):
+    """Keeps ``last.ckpt``, after every epoch and every few steps within one, and ``best.ckpt`` of the lowest val/loss.
 
-    Lightning's ModelCheckpoint does one or the other, and a checkpoint of an epoch's last step that is taken before its
-    validation would lose that validation on resuming.
+    Lightning's ModelCheckpoint does one or the other, forgets on resuming what it found best where a run was killed
+    within an epoch or moved, and copies into the folder where the temporary one is on another disk.
 
     Args:
-        path: The file to write, in one step.
+        folder: Gets the files, each written in one step.
         every: Steps between checkpoints within an epoch.
+        best: Keep ``best.ckpt``.
     """
 
-    def __init__(self, path: Path, every: int) -> None:
-        self.path = path
+    def __init__(self, folder: Path, every: int, best: bool) -> None:
+        self.last, self.best = folder / LAST, folder / BEST if best else None
         self.every = every
+        self.lowest: float | None = None
+
+    def state_dict(self) -> dict[str, Any]:
+        """The lowest validation loss, which a resumed run goes on from."""
+        return {"lowest": self.lowest}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Take up what :meth:`state_dict` gave."""
+        self.lowest = state_dict["lowest"]
 
     def on_train_batch_end(
         self,
@@ -318,18 +335,23 @@ class LastCheckpoint(Callback):
     ) -> None:
         """Save within an epoch; its last step is left to the end of the epoch."""
         if trainer.global_step % self.every == 0 and not trainer.is_last_batch:
-            self._save(trainer)
+            self._save(trainer, self.last)
 
     def on_train_epoch_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
-        """Save after the epoch and its validation."""
-        self._save(trainer)
+        """Save after the epoch and its validation: the best first, which the last then knows of."""
+        if self.best is not None:
+            loss = float(trainer.callback_metrics["val/loss"])
+            if self.lowest is None or loss < self.lowest:
+                self.lowest = loss
+                self._save(trainer, self.best)
+        self._save(trainer, self.last)
 
-    def _save(self, trainer: L.Trainer) -> None:
+    def _save(self, trainer: L.Trainer, path: Path) -> None:
         if not trainer.is_global_zero:
-            trainer.save_checkpoint(self.path)  # writes nothing here, but the process that writes waits for it
+            trainer.save_checkpoint(path)  # writes nothing here, but the process that writes waits for it
             return
         # Lightning writes to the system's temporary folder and moves, which is a copy where that is another disk.
-        with atomic_write(self.path) as temporary:
+        with atomic_write(path) as temporary:
             trainer.save_checkpoint(temporary)
             # Lightning says nothing of a folder that it may not write to.
             if not temporary.exists():

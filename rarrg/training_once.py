@@ -38,11 +38,19 @@ def train_once(config: TrainConfig) -> Path:
     wanted = {**without_later(dataclasses.asdict(config)), "out": None}
     found = without_later(_settings(before)) if before.is_file() else {}
     same = {**found, "out": None} == wanted
-    if same and (folder / MANIFEST).is_file():
+    if same and (folder / MANIFEST).is_file() and not _newer(config.data.phrases, folder / MANIFEST):
         log.info("%s: taken up as trained before", folder)
         return folder
     log.info("%s: training", folder)
     return train(config, "last" if same and (folder / "checkpoints" / "last.ckpt").is_file() else None)
+
+
+def _newer(phrases: str | None, manifest: Path) -> bool:
+    """Whether key phrases were written after the model: training then looks whether they are others."""
+    try:
+        return phrases is not None and Path(phrases).stat().st_mtime_ns > manifest.stat().st_mtime_ns
+    except OSError:  # gone; what was trained on them has not
+        return False
 
 
 def _settings(path: Path) -> dict[str, Any]:

@@ -5,6 +5,8 @@ import dataclasses
 import json
 import os
 import re
+import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -18,6 +20,7 @@ import yaml
 from safetensors.torch import load_file
 
 from rarrg import experiment
+from rarrg.cli import main
 from rarrg.config import DataConfig, EncoderConfig, RetrieverConfig, StoreConfig, TrainConfig, VisionConfig
 from rarrg.data.studies import read_studies
 from rarrg.errors import RarrgError
@@ -30,7 +33,10 @@ from rarrg.models.text import load_text_encoder
 from rarrg.models.vision import FusedEncoder
 from rarrg.monitoring import CANDIDATES, PhraseTable
 from rarrg.pipeline import ReportGenerator
+from rarrg.resuming import load_checkpoint
 from rarrg.store.phrase_store import PhraseStore
+from rarrg.training import RetrieverModule
+from rarrg.training_once import train_once
 
 ROOT = Path(__file__).resolve().parents[1]
 PARTS = ("data", "vision", "text", "retriever", "loss", "optim", "trainer", "store", "log")
@@ -285,6 +291,100 @@ def test_a_killed_run_resumes_to_the_same_weights(
     assert (whole / "summary.json").read_text() == (resumed / "summary.json").read_text()
 
 
+def test_a_resumed_run_keeps_the_best_epoch_it_had(
+    tiny_config: TrainConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Killed in the first step after its best epoch, and resumed in place, in a copy, and into another folder."""
+    logged = RetrieverModule.log
+
+    def log(self: RetrieverModule, name: str, value: Any, **options: Any) -> None:
+        logged(self, name, (0.6, 0.4, 0.5, 0.45)[self.current_epoch] if name == "val/loss" else value, **options)
+
+    monkeypatch.setattr(RetrieverModule, "log", log)
+    trainer = dataclasses.replace(tiny_config.trainer, epochs=4, monitor="loss")
+    config = dataclasses.replace(tiny_config, trainer=trainer)
+    whole = train(dataclasses.replace(config, out=str(tmp_path / "whole")))
+    kept = load_checkpoint(whole / "checkpoints" / "best.ckpt")["epoch"]
+    assert kept == 1
+
+    started = RetrieverModule.on_train_batch_start
+
+    def stop(self: RetrieverModule, batch: Any, batch_idx: int) -> None:
+        started(self, batch, batch_idx)
+        if (self.current_epoch, batch_idx) == (kept + 1, 1):
+            raise KeyboardInterrupt
+
+    stopped = dataclasses.replace(config, out=str(tmp_path / "stopped"))
+    with monkeypatch.context() as patch:
+        patch.setattr(RetrieverModule, "on_train_batch_start", stop)
+        with pytest.raises(KeyboardInterrupt):
+            train(stopped)
+    shutil.copytree(tmp_path / "stopped", tmp_path / "copied")
+    last = tmp_path / "stopped" / "checkpoints" / "last.ckpt"
+    resumed = [
+        train(dataclasses.replace(config, out=str(tmp_path / "copied")), "last"),
+        train(dataclasses.replace(config, out=str(tmp_path / "elsewhere")), str(last)),
+        train(stopped, "last"),
+    ]
+    expected = load_file(whole / "model.safetensors")
+    for folder in resumed:
+        assert load_checkpoint(folder / "checkpoints" / "best.ckpt")["epoch"] == kept
+        for name, value in load_file(folder / "model.safetensors").items():
+            assert torch.equal(value, expected[name]), name
+
+    # A checkpoint that was taken away from its best is not gone on from.
+    alone = shutil.copy(last, tmp_path / "alone.ckpt")
+    with pytest.raises(RarrgError, match=r"best\.ckpt: is missing; .*alone\.ckpt goes with the best weights"):
+        train(dataclasses.replace(config, out=str(tmp_path / "nowhere")), str(alone))
+
+
+def test_other_phrases_are_not_gone_on_with(tiny_config: TrainConfig, tmp_path: Path) -> None:
+    first = train(tiny_config)
+    phrases = tmp_path / "phrases.jsonl"
+    shutil.copy(first / "key_phrases.jsonl", phrases)
+    data = dataclasses.replace(tiny_config.data, phrases=str(phrases))
+    config = dataclasses.replace(tiny_config, data=data, out=str(tmp_path / "own"))
+    out = train_once(config)
+    assert train_once(config) == out
+    phrases.write_text(phrases.read_text().replace("cardiomegaly", "enlarged heart"))
+    for again in (lambda: train(config, "last"), lambda: train_once(config)):
+        with pytest.raises(RarrgError, match=r"last\.ckpt: its run read other images or key phrases"):
+            again()
+
+
+def test_ctrl_c_and_sigterm_end_training_as_they_end_any_command(
+    tiny_config: TrainConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "c.yaml").write_text(yaml.safe_dump(dataclasses.asdict(tiny_config)))
+
+    def sent(number: int) -> None:
+        def send(*_: object) -> None:
+            os.kill(os.getpid(), number)
+
+        monkeypatch.setattr(RetrieverModule, "on_train_batch_start", send)
+
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        for number, status, said in (
+            (signal.SIGTERM, 143, "terminated: go on with --ckpt_path last"),
+            (signal.SIGINT, 130, "interrupted"),
+        ):
+            sent(number)
+            assert main(["train", "--config", str(tmp_path / "c.yaml")]) == status
+            assert capsys.readouterr().err.strip().splitlines()[-1] == said
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def test_home_is_expanded(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    config = TrainConfig(out="~/run", data=DataConfig(root="~/data", cache="~/cache", phrases="~nobody-of-that-name/p"))
+    assert config.out == str(tmp_path / "run")
+    assert (config.data.root, config.data.cache) == (str(tmp_path / "data"), str(tmp_path / "cache"))
+    assert config.data.phrases == "~nobody-of-that-name/p"
+
+
 def test_resuming_keeps_the_wandb_run(
     tiny_config: TrainConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -333,12 +433,18 @@ def test_resuming_another_configuration_is_refused(tiny_config: TrainConfig, tmp
     (tmp_path / "torn.ckpt").write_bytes((out / "checkpoints" / "last.ckpt").read_bytes()[:1000])
     with pytest.raises(RarrgError, match="is not a readable checkpoint"):
         train(one_epoch, ckpt_path=str(tmp_path / "torn.ckpt"))
+    torch.save([1], tmp_path / "list.ckpt")
+    for path, said in ((tmp_path / "list.ckpt", "not a checkpoint of rarrg"), (out / "train.yaml", "not a readable")):
+        with pytest.raises(RarrgError, match=said):
+            train(one_epoch, ckpt_path=str(path))
 
 
 def test_a_new_run_in_a_used_folder_takes_nothing_of_the_old_one(
     tiny_config: TrainConfig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     out = train(tiny_config)
+    (out / "evaluation").mkdir()
+    (out / "evaluation" / "metrics.json").write_text("{}")
     other = dataclasses.replace(tiny_config, seed=1)
 
     def die(*_: object, **__: object) -> None:
@@ -350,6 +456,7 @@ def test_a_new_run_in_a_used_folder_takes_nothing_of_the_old_one(
             train(other)
     assert not (out / "model.safetensors").exists()
     assert not (out / "checkpoints" / "last.ckpt").exists()
+    assert not (out / "evaluation").exists()
     # Killed before its first checkpoint, the new run starts anew and does not go on with the old one's weights.
     resumed = load_file(train(other, ckpt_path="last") / "model.safetensors")
     fresh = load_file(train(dataclasses.replace(other, out=f"{out}2")) / "model.safetensors")

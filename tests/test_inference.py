@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import csv
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -235,6 +236,42 @@ def test_reports_made_otherwise_are_not_continued(model: str, studies: Path, tmp
     assert out.read_bytes() == before
 
 
+def test_the_report_of_another_image_is_not_kept(model: str, studies: Path, tmp_path: Path):
+    """A path of the list was mended; that the list lies elsewhere now changes nothing."""
+    out = tmp_path / "reports.jsonl"
+    infer(options(model, input=studies, out=out), lambda line: None)
+    moved = shutil.copytree(studies.parent, tmp_path / "moved", ignore=shutil.ignore_patterns("reports*", "moved"))
+    said: list[str] = []
+    assert infer(options(model, input=moved / studies.name, out=out), said.append) == 0
+    assert said[0] == f"3 of 3 studies are in {out} already"
+    rows = list(csv.DictReader(studies.open()))
+    rows[1]["frontal"] = rows[0]["frontal"]
+    with studies.open("w") as file:
+        writer = csv.DictWriter(file, rows[0])
+        writer.writeheader()
+        writer.writerows(rows)
+    with pytest.raises(RarrgError, match=rf"the report of study {rows[1]['id']} is of other images than .*\.csv names"):
+        infer(options(model, input=studies, out=out), lambda line: None)
+
+
+def test_a_file_that_two_runs_wrote_to_is_refused(model: str, studies: Path, tmp_path: Path):
+    out = tmp_path / "reports.jsonl"
+    infer(options(model, input=studies, out=out), lambda line: None)
+    out.write_bytes(out.read_bytes() * 2)
+    with pytest.raises(RarrgError, match=r"line 4: study \w+ has a report already; did two runs write to it"):
+        infer(options(model, input=studies, out=out), lambda line: None)
+
+
+def test_a_path_of_no_characters_fails_alone(model: str, studies: Path, tmp_path: Path):
+    listed = json.loads(json.dumps([*csv.DictReader(studies.open())]))
+    listed += [{"id": "zero", "frontal": "a\0.png"}, {"id": "half", "frontal": "a\ud800.png"}]
+    (studies.parent / "list.json").write_text(json.dumps(listed))
+    out = tmp_path / "reports.jsonl"
+    assert infer(options(model, input=studies.parent / "list.json", out=out), lambda line: None) == 0
+    failed = rows_of(tmp_path / "reports.jsonl.failed.jsonl")
+    assert [row["id"] for row in failed] == ["zero", "half"]
+
+
 @pytest.mark.parametrize("content", ["my notes", "my notes\n", '{"a": 1}\n', "[1]\n", "\n"])
 def test_a_foreign_file_is_left_alone(model: str, studies: Path, tmp_path: Path, content: str):
     out = tmp_path / "reports.jsonl"
@@ -296,6 +333,8 @@ def test_csv_and_json_lists_say_the_same(tmp_path: Path):
         ("l.csv", "id;frontal\n1;a.png\n", "the separator must be a comma .*id;frontal"),
         ("l.csv", "id\tfrontal\n1\ta.png\n", "the separator must be a comma"),
         ("l.csv", "frontal\na.png\n", "id is missing"),
+        ("l.csv", "id,frontal,frontal\n1,a.png,b.png\n", "has the column frontal twice"),
+        ("l.json", '[{"id": "1", "frontal": "a.png", "frontal": "b.png"}]', "frontal.* twice"),
         ("l.csv", "id,frontal\n1,a.png\n1,b.png\n", "line 3: the id 1 occurs twice"),
         ("l.csv", "id,frontal\n ,a.png\n", "the id is empty"),
         ("l.csv", "id,frontal,lateral\n1,,\n", "study 1 has neither"),

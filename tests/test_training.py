@@ -172,7 +172,9 @@ def test_a_checkpoint_is_written_in_one_step(
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        training.LastCheckpoint(path, every=1).on_train_epoch_end(Torn(logger=False, accelerator="cpu"), None)
+        training.Checkpoints(tmp_path, every=1, best=False).on_train_epoch_end(
+            Torn(logger=False, accelerator="cpu"), None
+        )
     assert path.read_text() == "whole"
 
 

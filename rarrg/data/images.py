@@ -34,6 +34,9 @@ STRIP = 1 << 20  # pixels worked on at a time
 RADIOGRAPH_MODALITIES = ("CR", "DX", "DR", "RG", "RF", "OT", "SC", "")  # OT, SC and none at all: scans and exports
 
 _DICOM_SUFFIXES = (".dcm", ".dicom")
+# Place of the bit depth in a PNG file (RFC 2083, 4.1.1), the type of its colours after it.
+_PNG_DEPTH = 24
+_PNG_CHANNELS = {2: "colours", 4: "transparency", 6: "colours and transparency"}
 _PILLOW_ERRORS = (OSError, SyntaxError, ValueError, EOFError, IndexError, struct.error, zlib.error)
 _DICOM_ERRORS = (
     *(OSError, ValueError, EOFError, RuntimeError, NotImplementedError, AttributeError, KeyError, TypeError),
@@ -61,6 +64,11 @@ def read_image(path: Path) -> np.ndarray:
     """
     try:
         status = path.stat()
+    except ValueError as error:  # a zero byte, or half a character
+        raise ImageError(f"{str(path)!r}: is no path ({error})") from error
+    except OSError as error:
+        raise ImageError(f"{path}: cannot be read ({error.strerror})") from error
+    try:
         if not stat.S_ISREG(status.st_mode):  # to open a pipe is to wait for its other end
             kind = "folder" if stat.S_ISDIR(status.st_mode) else "pipe or device"
             raise ImageError(f"{path}: is a {kind}, not an image")
@@ -84,9 +92,16 @@ def _read_picture(path: Path) -> np.ndarray:
         with warnings.catch_warnings():
             warnings.simplefilter("error", Image.DecompressionBombWarning)
             # From memory: for a chunk that says it has gigabytes, reading a file sets gigabytes aside.
-            opened = Image.open(BytesIO(path.read_bytes()), formats=("JPEG", "PNG"))
+            content = path.read_bytes()
+            opened = Image.open(BytesIO(content), formats=("JPEG", "PNG"))
         with opened:
             _check_size(path, *opened.size)
+            if opened.format == "PNG" and content[_PNG_DEPTH] == 16 and content[_PNG_DEPTH + 1] in _PNG_CHANNELS:
+                # Pillow would keep the upper byte: of 12-bit levels, 16.
+                raise ImageError(
+                    f"{path}: has 16 bits a channel and {_PNG_CHANNELS[content[_PNG_DEPTH + 1]]}; save it "
+                    "as 16-bit grey"
+                )
             if getattr(opened, "n_frames", 1) > 1 and opened.format != "MPO":
                 raise ImageError(f"{path}: holds several pictures; give one radiograph a file")
             opened.load()

@@ -6,6 +6,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
+from urllib.parse import urlsplit
 
 import numpy as np
 
@@ -36,7 +37,8 @@ def as_file(path: str | Path) -> Iterator[Path]:
 
     address = str(path)
     with tempfile.TemporaryDirectory() as folder:
-        copy = Path(folder) / PurePosixPath(address).name
+        # Not its name, which a signature may make longer than a file system takes; a suffix tells DICOM.
+        copy = Path(folder) / f"image{PurePosixPath(urlsplit(address).path).suffix}"
         try:
             system, place = fsspec.core.url_to_fs(address)
             system.get_file(place, str(copy))

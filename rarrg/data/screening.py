@@ -46,12 +46,15 @@ def _real_folder(folder: str) -> str:
     return _real(folder, os.lstat(folder))
 
 
-def _fault(view: View) -> str | None:
+def _fault(view: View) -> tuple[str | None, bool]:
+    """Why an image cannot be read, and whether that lies in the file: a right to read it may be had tomorrow."""
     try:
         read_image(view.path)
     except ImageError as error:
-        return str(error)
-    return None
+        # What a decoder has to say comes as an OSError too, without a number.
+        outside = isinstance(error.__cause__, OSError) and error.__cause__.errno is not None
+        return str(error), not outside
+    return None, True
 
 
 def _recorded(ledger: Path) -> dict[str, str | None]:
@@ -73,7 +76,8 @@ def screen_images(views: Sequence[View], ledger: Path) -> dict[str, str]:
 
     Args:
         views: The images.
-        ledger: JSON-lines file of verdicts, appended to; an unchanged file is not read a second time.
+        ledger: JSON-lines file of verdicts, appended to; an unchanged file is not read a second time, unless the file
+            system did not give it.
 
     Returns:
         Image id -> reason, for the unreadable ones.
@@ -101,8 +105,9 @@ def screen_images(views: Sequence[View], ledger: Path) -> dict[str, str]:
                 file.write("\n")
             checked = pool.map(_fault, (view for _, view in pending))
             bar = tqdm(checked, total=len(pending), desc="checking images", unit="image")
-            for (key, view), fault in zip(pending, bar, strict=True):
-                file.write(json.dumps([key, fault], ensure_ascii=False) + "\n")
+            for (key, view), (fault, lasting) in zip(pending, bar, strict=True):
+                if lasting:
+                    file.write(json.dumps([key, fault], ensure_ascii=False) + "\n")
                 if fault is not None:
                     faults[view.image_id] = fault
     return faults

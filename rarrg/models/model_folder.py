@@ -30,6 +30,8 @@ WEIGHTS = "model.safetensors"
 CONFIG = "config.yaml"
 CARD = "README.md"
 ENCODERS = "encoders"
+EVALUATION = "evaluation"
+"""Where ``rarrg evaluate`` writes unless told otherwise."""
 _UPLOADED = (WEIGHTS, CONFIG, CARD, MANIFEST, f"{ENCODERS}/*")
 # Encoders known to be under Apache-2.0, besides the packaged ones.
 _APACHE = (

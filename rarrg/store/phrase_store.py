@@ -27,6 +27,8 @@ VERSION = 1
 INDEX = "index.faiss"
 PHRASES = "phrases.jsonl"
 EXAMPLES = 5
+_FINDER = ".DS_Store"  # what macOS leaves in a folder that was looked at
+_TRIES = 5
 
 log = logging.getLogger(__name__)
 
@@ -217,7 +219,7 @@ class PhraseStore:
         if folder.is_file():
             raise RarrgError(f"{folder}: is a file; name a folder for the phrase store")
         if folder.exists():
-            strange = sorted({path.name for path in folder.iterdir()} - {INDEX, PHRASES, MANIFEST})
+            strange = sorted({path.name for path in folder.iterdir()} - {INDEX, PHRASES, MANIFEST, _FINDER})
             if strange:
                 raise RarrgError(f"{folder}: holds {strange[0]}, no part of a phrase store; name another folder")
         # Processes on several machines that share the folder may have the same number.
@@ -257,6 +259,21 @@ class PhraseStore:
                 disagree; or the store was built with another text encoder.
         """
         folder = Path(folder)
+        for _ in range(_TRIES):
+            before = _manifest(folder)
+            try:
+                store = cls._read(folder, encoder)
+            except RarrgError:
+                if _manifest(folder) == before:
+                    raise
+                continue
+            # Files are opened by name, one after another: they are of one store if it was there all the while.
+            if _manifest(folder) == before:
+                return store
+        raise RarrgError(f"{folder}: was replaced again and again while it was read; try once more")
+
+    @classmethod
+    def _read(cls, folder: Path, encoder: dict[str, Any] | None) -> PhraseStore:
         if not folder.exists() and (former := _set_aside(folder.resolve())):
             log.warning("%s: its replacement is under way or was cut short; read from %s", folder, former[-1])
             folder = former[-1]
@@ -298,6 +315,13 @@ class PhraseStore:
         manifest = Manifest.of(folder, NAME, VERSION, [INDEX, PHRASES], details)
         manifest.save(folder)
         return manifest
+
+
+def _manifest(folder: Path) -> bytes | None:
+    try:
+        return (folder / MANIFEST).read_bytes()
+    except OSError:
+        return None
 
 
 def _set_aside(folder: Path) -> list[Path]:

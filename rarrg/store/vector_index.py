@@ -122,7 +122,10 @@ class VectorIndex:
             for part in tqdm(parts, desc="Index phrases", disable=len(parts) <= 4):
                 yield unit(embeddings[part], dim, None if names is None else names[part])
 
-        fill(index, chunks)
+        try:
+            fill(index, chunks)
+        except RuntimeError as error:
+            raise RarrgError(f"store.index: {kind!r} cannot be filled; take another kind ({reason(error)})") from error
         return cls(index)
 
     @classmethod

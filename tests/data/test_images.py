@@ -1,7 +1,9 @@
 from __future__ import annotations
 
 import csv
+import struct
 import warnings
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -98,6 +100,29 @@ def test_grey_jpeg_stays_close(tmp_path):
 def test_16_bit_png_is_stretched_over_its_range(tmp_path):
     Image.fromarray(RAMP + 100).save(tmp_path / "a.png")
     np.testing.assert_array_equal(read_image(tmp_path / "a.png"), [[0, 62, 125], [187, 249, 255]])
+
+
+@pytest.mark.parametrize(("kind", "channels", "said"), [
+    (2, 3, "colours"), (4, 2, "transparency"), (6, 4, "colours and transparency")
+])  # fmt: skip
+def test_16_bit_channels_that_pillow_would_cut_are_refused(tmp_path, kind, channels, said):
+    def chunk(name: bytes, content: bytes) -> bytes:
+        return struct.pack(">I", len(content)) + name + content + struct.pack(">I", zlib.crc32(name + content))
+
+    levels = np.linspace(0, 4095, 64 * 64).astype(">u2").reshape(64, 64, 1).repeat(channels, 2)
+    rows = b"".join(b"\0" + row.tobytes() for row in levels)
+    header = struct.pack(">IIBBBBB", 64, 64, 16, kind, 0, 0, 0)
+    path = tmp_path / "deep.png"
+    path.write_bytes(
+        b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b"")
+    )
+    assert error_of(path) == f"{path}: has 16 bits a channel and {said}; save it as 16-bit grey"
+
+
+@pytest.mark.parametrize("name", ["a\0b.png", "a\udc80b\ud800.png"])
+def test_what_is_no_path_is_one_line(tmp_path, name):
+    with pytest.raises(ImageError, match=r"^'.*\\x00b|^'.*\\udc80b.*: is no path"):
+        read_image(tmp_path / name)
 
 
 def test_colour_becomes_luma(tmp_path):

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Iterator
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import fsspec
@@ -33,8 +36,21 @@ def bucket(tmp_path: Path) -> Iterator[Path]:
 def test_an_address_gives_the_same_image_and_leaves_no_copy(bucket):
     assert np.array_equal(read_located("memory://bucket/0.png"), read_image(bucket / "0.png"))
     with as_file("memory://bucket/1.png") as file:
-        assert file.name == "1.png", "DICOM without a preamble is told by its ending"
+        assert file.suffix == ".png", "DICOM without a preamble is told by its ending"
     assert not file.exists()
+
+
+def test_a_signed_address_may_be_longer_than_a_name(bucket):
+    """As presigned ones of S3; only the suffix of what it names is kept."""
+    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(SimpleHTTPRequestHandler, directory=bucket))
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        address = f"http://127.0.0.1:{server.server_port}/0.png?X-Amz-Signature={'a' * 400}.b"
+        assert np.array_equal(read_located(address), read_image(bucket / "0.png"))
+        with as_file(address) as file:
+            assert file.suffix == ".png"
+    finally:
+        server.shutdown()
 
 
 def test_a_path_is_not_copied(bucket):

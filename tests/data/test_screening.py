@@ -9,7 +9,7 @@ from PIL import Image
 
 from rarrg.data import screening
 from rarrg.data.screening import image_key, screen_images, write_skipped
-from rarrg.errors import RarrgError
+from rarrg.errors import ImageError, RarrgError
 from rarrg.types import View
 
 
@@ -42,6 +42,18 @@ def test_an_unchanged_image_is_read_once_and_a_changed_one_again(
     Image.fromarray(np.tile(np.arange(41, dtype=np.uint8), (41, 1))).save(tmp_path / "broken.jpg", format="JPEG")
     assert set(screen_images(views, ledger)) == {"gone.png"}
     assert read == ["broken.jpg"]
+
+
+def test_an_image_that_could_not_be_opened_is_tried_again(
+    views: list[View], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(path: Path) -> None:
+        raise ImageError(f"{path}: cannot be read (Permission denied)") from PermissionError(13, "Permission denied")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(screening, "read_image", refused)
+        assert len(screen_images(views, tmp_path / "ledger.jsonl")) == len(views)
+    assert set(screen_images(views, tmp_path / "ledger.jsonl")) == {"broken.jpg", "gone.png"}
 
 
 def test_an_image_has_one_key_however_its_folder_is_named(views: list[View], tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ from rarrg.cli import COMMANDS, main
 from rarrg.data import features
 from rarrg.errors import RarrgError
 from rarrg.resuming import load_checkpoint
-from rarrg.training import LastCheckpoint
+from rarrg.training import Checkpoints
 from tests.robustness import jobs
 from tests.robustness.jobs import Artefact, digest, tensors
 
@@ -38,7 +38,7 @@ def _make_checkpoint(folder: Path, version: int) -> None:
     trainer = L.Trainer(accelerator="cpu", logger=False, enable_checkpointing=False, enable_progress_bar=False)
     module = _Module(version)
     trainer.strategy.connect(module)
-    LastCheckpoint(folder / "checkpoints" / "last.ckpt", 1).on_train_epoch_end(trainer, module)
+    Checkpoints(folder / "checkpoints", 1, best=False).on_train_epoch_end(trainer, module)
 
 
 def _read_checkpoint(folder: Path) -> dict[str, str]:

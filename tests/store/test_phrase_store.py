@@ -12,6 +12,7 @@ import pytest
 from rarrg.artifacts import MANIFEST, sha256_of
 from rarrg.errors import RarrgError
 from rarrg.store.phrase_store import INDEX, PHRASES, PhraseStore, StoredPhrase
+from rarrg.store.vector_index import VectorIndex
 
 DIM = 16
 ENCODER = {"encoder": "packaged:tiny", "revision": None, "dim": DIM, "fingerprint": "f" * 64}
@@ -327,6 +328,37 @@ def test_saving_over_what_is_no_store_is_refused(store, tmp_path):
     with pytest.raises(RarrgError, match="is a file; name a folder"):
         store.save(tmp_path / "thesis" / "chapter1.txt")
     assert (tmp_path / "thesis" / "chapter1.txt").read_text() == "years of work"
+
+
+def test_what_macos_leaves_is_in_nobodys_way(store, folder):
+    (folder / ".DS_Store").touch()
+    store.save(folder)
+    assert len(PhraseStore.load(folder)) == len(store)
+
+
+def test_a_store_that_is_replaced_while_it_is_read_is_read_again(store, folder, monkeypatch):
+    """Between its index and its phrases, where the number of both is the same."""
+    other = PhraseStore.build(
+        [StoredPhrase(f"other {each.text}", each.count) for each in store.phrases], draw(len(store), 9), store.encoder
+    )
+    read = VectorIndex.read
+
+    def replaced(path):
+        found = read(path)
+        monkeypatch.setattr(VectorIndex, "read", read)
+        other.save(folder)
+        return found
+
+    monkeypatch.setattr(VectorIndex, "read", replaced)
+    loaded = PhraseStore.load(folder)
+    assert loaded.phrases[0].text.startswith("other ")
+    assert loaded.search(draw(3, 1))[1].tolist() == other.search(draw(3, 1))[1].tolist()
+
+
+@pytest.mark.parametrize("kind", ["IDMap,Flat", "NSG8"])
+def test_a_kind_that_takes_no_vectors_is_one_line(kind, store):
+    with pytest.raises(RarrgError, match=rf"store\.index: '{kind}' cannot be"):
+        PhraseStore.build(phrases_of(40), draw(40), store.encoder, kind)
 
 
 def test_an_empty_folder_and_a_link_to_a_folder_are_filled(store, tmp_path):
