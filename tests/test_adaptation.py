@@ -216,10 +216,16 @@ def test_of_two_that_adapt_at_once_the_first_to_end_counts(tiny_timm, images, tm
 
 
 def test_an_image_that_was_exported_anew_is_another(tiny_timm, images, tmp_path):
-    first = adapted(tiny_timm, images, tmp_path / "adapted")
     path = images[0][0].view.path
-    Image.open(path).resize((80, 80)).save(path)
-    assert adapted(tiny_timm, images, tmp_path / "adapted").fingerprint != first.fingerprint
+    pixels = np.asarray(Image.open(path))
+    Image.fromarray(pixels).save(path, compress_level=0)
+    first, size = adapted(tiny_timm, images, tmp_path / "adapted"), path.stat().st_size
+    Image.fromarray(255 - pixels).save(path, compress_level=0)
+    assert path.stat().st_size == size
+    second = adapted(tiny_timm, images, tmp_path / "adapted")
+    Image.fromarray(pixels).resize((80, 80)).save(path)
+    third = adapted(tiny_timm, images, tmp_path / "adapted")
+    assert len({first.fingerprint, second.fingerprint, third.fingerprint}) == 3
 
 
 def test_what_cannot_be_adapted_is_said(tiny_vision, tiny_timm, images, tmp_path):
