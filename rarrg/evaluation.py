@@ -217,6 +217,9 @@ def _baseline_config(trained: TrainConfig, options: EvaluateOptions, folder: Pat
         data=data,
         # What a user has who adapts nothing; the probe of the adapted encoders stands beside.
         vision=dataclasses.replace(trained.vision, adapt=AdaptConfig()),
+        retriever=dataclasses.replace(
+            trained.retriever, classifier=False, reads=None if trained.vision.adapt.keep else trained.retriever.reads
+        ),
         log=dataclasses.replace(trained.log, wandb="disabled"),
     )
 

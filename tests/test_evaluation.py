@@ -115,7 +115,9 @@ def test_baselines_read_the_encoders_as_they_were_before_adaptation(
     trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     training = yaml.safe_load((trained / "train.yaml").read_text(encoding="utf-8"))
-    training["vision"]["adapt"] = dataclasses.asdict(AdaptConfig(epochs=2))
+    training["vision"]["adapt"] = dataclasses.asdict(AdaptConfig(epochs=2, keep=True))
+    # Of encoders that the baselines do not have.
+    training["retriever"] |= {"anchors": True, "members": 2, "reads": [[0], [1]], "classifier": True}
     (trained / "train.yaml").write_text(yaml.safe_dump(training), encoding="utf-8")
     seen: list[TrainConfig] = []
     monkeypatch.setattr(evaluation, "baseline_outputs", lambda _, *configs: seen.extend(configs[:2]) or {})
@@ -128,6 +130,7 @@ def test_baselines_read_the_encoders_as_they_were_before_adaptation(
     monkeypatch.setattr(evaluation, "probe_outputs", probe)
     assert main(words(trained, "--baselines", f"--parity={tmp_path / 'parity.yaml'}")) == 0
     assert [config.vision.adapt.epochs for config in seen] == [0, 0]
+    assert [(config.retriever.reads, config.retriever.classifier) for config in seen] == [(None, False)] * 2
     assert [config.vision.encoders[0].spec for config in seen] == [training["vision"]["encoders"][0]["spec"]] * 2
     assert [config.vision.adapt.epochs for config in own] == [2]
     metrics = json.loads((trained / "evaluation" / "metrics.json").read_text(encoding="utf-8"))
