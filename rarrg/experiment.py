@@ -27,7 +27,7 @@ from lightning.pytorch.loggers import CSVLogger, Logger, WandbLogger
 from torch import Tensor
 
 from rarrg import __version__
-from rarrg.artifacts import write_json, write_text
+from rarrg.artifacts import sha256_of, write_json, write_text
 from rarrg.config import LogConfig, TrainConfig
 from rarrg.dashboard import QUERIES, SWEEP, Dashboard, Shown, Throughput
 from rarrg.data.card import is_credentialed
@@ -51,6 +51,8 @@ log = logging.getLogger(__name__)
 
 # Selection threshold of the figures that a run logs while its own is still to be chosen.
 PROVISIONAL_THRESHOLD = 0.5
+PHRASES_SHA256 = "phrases_sha256"
+"""Key of the checksum of ``data.phrases`` in a model's ``training``."""
 # What a run makes; removed when another starts in its folder, so that nothing of the two can mix.
 PRODUCTS = (
     "model.safetensors",
@@ -175,6 +177,7 @@ def train(config: TrainConfig, ckpt_path: str | None = None) -> Path:
                 "studies": len({example.study_id for example in train_images}),
                 "images": len(train_images),
                 "phrases": len(prepared.store.phrases),
+                **({} if config.data.phrases is None else {PHRASES_SHA256: sha256_of(Path(config.data.phrases))}),
                 "epochs": config.trainer.epochs,
                 "seed": config.seed,
                 "figures": summary,

@@ -9,11 +9,12 @@ from typing import Any
 
 import yaml
 
-from rarrg.artifacts import MANIFEST
+from rarrg.artifacts import MANIFEST, sha256_of
 from rarrg.config import TrainConfig
 from rarrg.errors import RarrgError
-from rarrg.experiment import train
+from rarrg.experiment import PHRASES_SHA256, train
 from rarrg.later_keys import without_later
+from rarrg.models.model_folder import CONFIG
 
 log = logging.getLogger(__name__)
 
@@ -38,19 +39,18 @@ def train_once(config: TrainConfig) -> Path:
     wanted = {**without_later(dataclasses.asdict(config)), "out": None}
     found = without_later(_settings(before)) if before.is_file() else {}
     same = {**found, "out": None} == wanted
-    if same and (folder / MANIFEST).is_file() and not _newer(config.data.phrases, folder / MANIFEST):
+    if same and (folder / MANIFEST).is_file() and _of_these(config.data.phrases, folder):
         log.info("%s: taken up as trained before", folder)
         return folder
     log.info("%s: training", folder)
     return train(config, "last" if same and (folder / "checkpoints" / "last.ckpt").is_file() else None)
 
 
-def _newer(phrases: str | None, manifest: Path) -> bool:
-    """Whether key phrases were written after the model: training then looks whether they are others."""
-    try:
-        return phrases is not None and Path(phrases).stat().st_mtime_ns > manifest.stat().st_mtime_ns
-    except OSError:  # gone; what was trained on them has not
-        return False
+def _of_these(phrases: str | None, folder: Path) -> bool:
+    """Whether a model was trained on the key phrases that the file holds now."""
+    if phrases is None or not Path(phrases).is_file():  # gone; what was trained on them has not
+        return True
+    return bool(_settings(folder / CONFIG)["training"].get(PHRASES_SHA256) == sha256_of(Path(phrases)))
 
 
 def _settings(path: Path) -> dict[str, Any]:
