@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 from transformers import CLIPVisionConfig, CLIPVisionModel, Dinov2Config, Dinov2Model
@@ -80,12 +81,12 @@ def decoder_operations(grid: int, plain: bool = False) -> float:
         grid: Side of its grid.
         plain: Cross-attention as torch's layer has it.
     """
-    retriever = decoder()
-    if plain:
-        with_plain_attention(retriever)
-    # The counter knows nothing of the fused attention of a CPU.
-    with sdpa_kernel(SDPBackend.MATH), FlopCounterMode(display=False) as counted:
-        found = retriever(torch.randn(1, CHANNELS, grid, grid))
+    # The counter knows nothing of the fused attention of a CPU. On the meta device rarrg's would be that of a GPU.
+    with FakeTensorMode(), sdpa_kernel(SDPBackend.MATH), FlopCounterMode(display=False) as counted:
+        retriever = decoder()
+        if plain:
+            with_plain_attention(retriever)
+        found = retriever(torch.empty(1, CHANNELS, grid, grid))
         (found.logits.sum() + found.embeddings.sum()).backward()
     return float(counted.get_total_flops())
 

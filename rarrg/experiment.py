@@ -14,6 +14,7 @@ import logging
 import shutil
 import uuid
 from collections.abc import Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +38,7 @@ from rarrg.data.studies import Example
 from rarrg.devices import device_name
 from rarrg.errors import RarrgError
 from rarrg.grouping import PhraseGroups, group_phrases
+from rarrg.locking import LOCK, held
 from rarrg.losses.criterion import Criterion
 from rarrg.models.model_folder import ENCODERS, EVALUATION, keep_encoders
 from rarrg.models.retriever import ModelInfo, PhraseRetriever
@@ -79,7 +81,8 @@ def train(config: TrainConfig, ckpt_path: str | None = None) -> Path:
         The run folder.
 
     Raises:
-        RarrgError: Data, encoders or the checkpoint are missing or do not fit the configuration.
+        RarrgError: Data, encoders or the checkpoint are missing or do not fit the configuration, or another run writes
+            to the run folder.
     """
     device = _device(config.trainer.accelerator)
     out = Path(config.out)
@@ -90,6 +93,14 @@ def train(config: TrainConfig, ckpt_path: str | None = None) -> Path:
         raise RarrgError(f"out: {out} cannot be written ({error.strerror})") from error
     if any((out / ENCODERS).resolve() in Path(encoder.spec).resolve().parents for encoder in config.vision.encoders):
         raise RarrgError(f"out: {out} holds an encoder of vision.encoders, which training would remove; name another")
+    # The others of one training run under the lock of the first.
+    with held(out / LOCK, out) if is_first() else nullcontext():
+        _train(config, device, out, checkpoint)
+    log.info("model folder: %s", out)
+    return out
+
+
+def _train(config: TrainConfig, device: torch.device, out: Path, checkpoint: Path | None) -> None:
     prepared = prepare(config, device)
     if checkpoint is not None:
         check_inputs(checkpoint, prepared.encoder.fingerprint, prepared.data_fingerprint)
@@ -187,8 +198,6 @@ def train(config: TrainConfig, ckpt_path: str | None = None) -> Path:
             },
         ),
     )
-    log.info("model folder: %s", out)
-    return out
 
 
 def _references(config: TrainConfig, prepared: Prepared, out: Path) -> list[dict[str, Any]]:

@@ -15,8 +15,6 @@ from itertools import islice, zip_longest
 from pathlib import Path
 from typing import Literal
 
-from filelock import FileLock, Timeout
-
 from rarrg.artifacts import write_json
 from rarrg.cluster import Cluster
 from rarrg.config import DataConfig
@@ -42,6 +40,7 @@ from rarrg.extract_config import ExtractConfig
 from rarrg.extraction_on_ray import spread
 from rarrg.llm.chat import Sampling
 from rarrg.llm.endpoints import EndpointPolicy
+from rarrg.locking import LOCK, held
 
 CACHE = "replies.sqlite"
 SHOWN = 2
@@ -132,14 +131,14 @@ class Extraction:
 
     def _write_reports(self, reports: list[ReportText], root: Path) -> None:
         self.out.mkdir(parents=True, exist_ok=True)
-        with _lock(self.out / ".reports.lock", seconds=600):
+        with held(self.out / ".reports.lock", self.out, seconds=600):
             path = self.out / REPORTS
             same = path.exists() and (self.out / CARD).exists() and carried(self.out) == self._credentialed
             if same and all(mine == there for mine, there in zip_longest(reports, read_reports(path))):
                 return
             # A run under way reads them as it goes, under the card that it found.
-            for lock in [self.out / ".lock", *self.out.glob("shard-*/.lock")]:
-                with _lock(lock):
+            for lock in [self.out / LOCK, *self.out.glob(f"shard-*/{LOCK}")]:
+                with held(lock, lock.parent):
                     pass
             # Killed in between, the folder holds texts that may leave under a card that forbids it, never the reverse.
             if self._credentialed:
@@ -153,7 +152,7 @@ class Extraction:
         self.folder.mkdir(parents=True, exist_ok=True)
         with ExitStack() as stack:
             for folder in [self.folder, *(self.out.glob("shard-*-of-*") if merging else ())]:
-                stack.enter_context(_lock(folder / ".lock"))
+                stack.enter_context(held(folder / LOCK, folder))
                 # What a killed run was writing.
                 for leftover in folder.glob(".*.tmp"):
                     leftover.unlink()
@@ -342,13 +341,3 @@ def extract(step: str, options: ExtractOptions, say: Callable[[str], None]) -> N
     with extraction.locked(merging=step == "merge"):
         for run in steps[step]:
             run()
-
-
-@contextmanager
-def _lock(path: Path, seconds: float = 0) -> Iterator[None]:
-    """Hold a lock; two runs in one folder would write into the same unfinished file."""
-    try:
-        with FileLock(path, timeout=seconds):
-            yield
-    except Timeout as error:
-        raise RarrgError(f"{path.parent}: another run works here; wait for it, or name another --out") from error

@@ -20,6 +20,7 @@ from tqdm.auto import tqdm
 import rarrg
 from rarrg.artifacts import atomic_write, write_json, write_text
 from rarrg.errors import ImageError, RarrgError
+from rarrg.locking import LOCK, held
 from rarrg.report.as_text import describe
 from rarrg.study_list import VIEWS, ListedStudy, expanded, read_list
 from rarrg.writer_config import WriterConfig
@@ -189,6 +190,7 @@ def _infer_list(options: InferOptions, source: Path, say: Callable[[str], None])
     failed_path = out.with_name(f"{out.name}.failed.jsonl")
     failures = 0
     with ExitStack() as stack:
+        stack.enter_context(held(out.with_name(f".{out.name}{LOCK}"), out))
         made_by, report = _reporter(options, stack)
         done = _resume(out, made_by)
         for study in studies:

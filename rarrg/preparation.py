@@ -8,6 +8,7 @@ import logging
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from pathlib import Path
 
 import numpy as np
@@ -186,7 +187,10 @@ def stored_phrases(examples: Sequence[Example]) -> list[StoredPhrase]:
         for phrase in dict.fromkeys(phrases):
             having[phrase].append(study)
     found = [StoredPhrase(text, len(ids), tuple(ids[:SHOWN_STUDIES])) for text, ids in having.items()]
-    return sorted(found, key=lambda phrase: (-phrase.count, phrase.text))
+    # One sort by both would make a pair of keys for each of hundreds of thousands.
+    found.sort(key=attrgetter("text"))
+    found.sort(key=attrgetter("count"), reverse=True)
+    return found
 
 
 def channel_statistics(prepared: Prepared, device: torch.device, seed: int) -> tuple[Tensor, Tensor]:

@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 import torch
 import yaml
+from filelock import FileLock
 from safetensors.torch import load_file
 
 from rarrg import experiment
@@ -27,6 +28,7 @@ from rarrg.errors import RarrgError
 from rarrg.experiment import train
 from rarrg.extract.key_phrases import read_key_phrases
 from rarrg.grouping import group_phrases
+from rarrg.locking import LOCK
 from rarrg.losses import criterion
 from rarrg.metrics.findings import positive_findings
 from rarrg.models.text import load_text_encoder
@@ -485,6 +487,22 @@ def test_a_folder_that_cannot_be_written_is_one_line(tiny_config: TrainConfig, t
     (tmp_path / "file").write_text("")
     with pytest.raises(RarrgError, match="cannot be written"):
         train(dataclasses.replace(tiny_config, out=str(tmp_path / "file" / "run")))
+
+
+def test_a_folder_that_another_run_trains_in_is_left_to_it(
+    tiny_config: TrainConfig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = Path(tiny_config.out)
+    out.mkdir()
+    with FileLock(out / LOCK):
+        with pytest.raises(RarrgError, match=re.escape(f"{out}: another run writes there")):
+            train(tiny_config)
+        assert [path.name for path in out.iterdir()] == [LOCK]
+        # a process that shares the batches of the first comes to preparing, and ends where this one does
+        monkeypatch.setenv("LOCAL_RANK", "1")
+        monkeypatch.setattr(experiment, "prepare", lambda *_: sys.exit("prepares"))
+        with pytest.raises(SystemExit, match="prepares"):
+            train(tiny_config)
 
 
 def test_a_gpu_that_is_not_there_is_one_line(tiny_config: TrainConfig, monkeypatch: pytest.MonkeyPatch) -> None:

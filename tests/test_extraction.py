@@ -289,7 +289,7 @@ def test_one_run_at_a_time_in_a_folder(tmp_path, data, capsys):
     (out / ".key_phrases.jsonl.1-ab.tmp").write_text("left by a killed run")
     with FileLock(out / ".lock"):
         assert main(rules) == 2
-        assert "another run works here" in capsys.readouterr().err
+        assert "another run writes there" in capsys.readouterr().err
     assert main(rules) == 0
     assert not (out / ".key_phrases.jsonl.1-ab.tmp").exists()
     assert main([*rules, "--shard=1/2"]) == 0

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -9,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from filelock import FileLock
 
 from rarrg import inference
 from rarrg.errors import RarrgError
@@ -260,6 +262,17 @@ def test_a_file_that_two_runs_wrote_to_is_refused(model: str, studies: Path, tmp
     out.write_bytes(out.read_bytes() * 2)
     with pytest.raises(RarrgError, match=r"line 4: study \w+ has a report already; did two runs write to it"):
         infer(options(model, input=studies, out=out), lambda line: None)
+
+
+def test_a_file_that_another_run_writes_to_is_left_to_it(model: str, studies: Path, tmp_path: Path):
+    out = tmp_path / "reports.jsonl"
+    with FileLock(tmp_path / ".reports.jsonl.lock"):
+        with pytest.raises(RarrgError, match=re.escape(f"{out}: another run writes there")):
+            infer(options(model, input=studies, out=out), lambda line: None)
+        assert not out.exists()
+        infer(options(model, input=studies, out=tmp_path / "others.jsonl"), lambda line: None)
+    infer(options(model, input=studies, out=out), lambda line: None)
+    assert rows_of(out) == rows_of(tmp_path / "others.jsonl")
 
 
 def test_a_path_of_no_characters_fails_alone(model: str, studies: Path, tmp_path: Path):
