@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from importlib import resources
 from pathlib import Path
 
 import pytest
@@ -45,6 +46,11 @@ def test_help_needs_the_parser_alone():
 
 def test_the_package_itself_needs_nothing():
     assert imported("import rarrg") == set()
+
+
+def test_type_checkers_of_those_who_install_it_read_its_types():
+    """PEP 561: without the marker every name of the package is Any to them."""
+    assert resources.files("rarrg").joinpath("py.typed").is_file()
 
 
 def test_a_mistyped_path_is_told_before_torch_is_imported(tmp_path: Path):
