@@ -257,7 +257,7 @@ def listed(
         "plain, one study after another": lambda: [plain(pair) for pair in chosen],
         "plain, DataLoader with a worker a core, batches of 8": loader,
     }
-    seconds = alternate(calls, repeats, warm=0)  # all of it ran before
+    seconds = alternate(calls, repeats, warm=0)  # a median of three passes over a slow first one
     rows = [(name, spread(each, "s"), f"{studies / each.median:.1f}") for name, each in seconds.items()]
     best = min(each.median for name, each in seconds.items() if name.startswith("plain"))
     ratio = best / seconds["rarrg, a list"].median
