@@ -151,7 +151,10 @@ def cold(model: Path, pair: Pair, repeats: int) -> tuple[Table, list[Goal]]:
         ),
         Goal("rarrg --help: under 0.5 s", f"{usage:.2f} s", usage < 0.5),
     ]
-    note = "timm imports torchvision, which imports torch's compiler, and W&B where it is installed."
+    note = (
+        "timm imports torchvision, which imports torch's compiler, and W&B where it is installed, which infer.py keeps "
+        "from it."
+    )
     return Table("A process for one study", ("", "s", "of torch and weights"), rows, note), goals
 
 

@@ -87,7 +87,7 @@ def kinds_for(count: int) -> dict[str, list[str]]:
     which FAISS warns.
     """
     cells = 2 ** min(round(np.log2(2 * np.sqrt(count))), int(np.log2(max(1, count / 39))))
-    probes = [probe for probe in (1, 4, 16, 32, 64) if probe <= cells]
+    probes = [probe for probe in (1, 4, 16, 32, 48, 64) if probe <= cells]
     return {
         "Flat": [""],
         "SQfp16": [""],

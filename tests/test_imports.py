@@ -25,6 +25,7 @@ NEVER = {
     "ray",
     "openai",
     "vllm",
+    "wandb",
 }
 """What a report needs on no account: training, the text encoder (the store holds its vectors), language models."""
 
@@ -60,7 +61,7 @@ def test_a_mistyped_path_is_told_before_torch_is_imported(tmp_path: Path):
 
 @pytest.mark.parametrize(
     ("library", "others"),
-    [("timm", {"transformers", "sklearn", "scipy", "pandas"}), ("transformers", {"timm", "wandb"})],
+    [("timm", {"transformers", "sklearn", "scipy", "pandas", "pydicom"}), ("transformers", {"timm", "pydicom"})],
 )
 def test_infer_imports_the_library_of_its_encoder_and_no_other(
     library: str, others: set[str], tiny_timm: Path, tmp_path: Path
@@ -70,3 +71,10 @@ def test_infer_imports_the_library_of_its_encoder_and_no_other(
     found = imported(f"from rarrg.cli import main\nassert main({words!r}) == 0")
     assert {"torch", library} <= found
     assert not found & (NEVER | others)
+
+
+def test_timm_leaves_wandb_to_those_who_import_it():
+    """It is kept from timm alone, whichever of them comes first."""
+    assert "wandb" in imported("from rarrg.models.timm_library import timm\nimport wandb; wandb.init")
+    first = "import wandb, timm.utils.summary\nfrom rarrg.models.timm_library import timm\n"
+    assert "wandb" in imported(f"{first}assert timm.utils.summary.wandb is wandb")

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 
-import timm
 import torch
 from torch import nn
 
 from rarrg.artifacts import sha256_of
 from rarrg.errors import RarrgError
+from rarrg.models.timm_library import timm
 
 
 @dataclass(frozen=True)

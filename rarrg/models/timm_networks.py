@@ -10,11 +10,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import timm
 import torch
 from safetensors import SafetensorError
-from timm.data import resolve_data_config
-from timm.models import save_for_hf
 from torch import Tensor, nn
 from torch.nn import functional as F
 
@@ -24,6 +21,7 @@ from rarrg.hub import LOAD_ERRORS, first_line
 from rarrg.models.backbones import TIMM_CONFIG, Backbone, patch_grid, three, to_map
 from rarrg.models.packaged import load_efficientnet
 from rarrg.models.preprocessing import Preprocessing
+from rarrg.models.timm_library import resolve_data_config, save_for_hf, timm
 
 TIMM_WEIGHTS = "model.safetensors"
 """A file of a timm model's folder, by timm's name."""

@@ -11,7 +11,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from rarrg.data.images import MAX_PIXELS, MIN_SIDE, read_image
+from rarrg.data.grey import MAX_PIXELS, MIN_SIDE
+from rarrg.data.images import read_image
 from rarrg.errors import ImageError
 from tests.robustness.processes import CONTEXT, limit_memory
 

@@ -23,7 +23,7 @@ from pydicom.uid import (
     RLELossless,
 )
 
-from rarrg.data.images import MAX_BYTES, MAX_PIXELS
+from rarrg.data.grey import MAX_BYTES, MAX_PIXELS
 from tests.conftest import SHARED
 from tests.robustness.corrupted import case, dataset, picture, saved
 from tests.robustness.reading import GIGABYTE, read_all
