@@ -144,8 +144,9 @@ def reference_epoch(
     config: LossConfig,
     positives: float,
     batch_size: int,
+    bfloat16: bool = False,
 ) -> tuple[Clock, list[float]]:
-    """One epoch in order.
+    """One epoch in order; with ``bfloat16`` networks run under torch's autocast.
 
     Returns:
         Seconds of its parts, and the loss of each step.
@@ -159,18 +160,20 @@ def reference_epoch(
         if batch is None:
             return clock, losses
         images, phrases = batch
-        with clock.part("image encoders"):
-            features = encoder(images)
-        with clock.part("text encoder"):
-            texts = [text.encode(each) for each in phrases]
-        with clock.part("decoder"):
-            output = retriever(features)
-        leaves = [tensor.detach().requires_grad_() for tensor in (output.logits, output.embeddings)]
+        with torch.autocast("cpu", torch.bfloat16, enabled=bfloat16):
+            with clock.part("image encoders"):
+                features = encoder(images)
+            with clock.part("text encoder"):
+                texts = [text.encode(each).float() for each in phrases]
+            with clock.part("decoder"):
+                output = retriever(features)
+        outputs = output.logits.float(), output.embeddings.float()
+        leaves = [tensor.detach().requires_grad_() for tensor in outputs]
         with clock.part("criterion"):
             loss = objective(*leaves, texts, config, positives)
             gradients = torch.autograd.grad(loss, leaves)
         with clock.part("decoder"):
-            torch.autograd.backward([output.logits, output.embeddings], list(gradients))
+            torch.autograd.backward(outputs, list(gradients))
         with clock.part("optimiser"):
             torch.nn.utils.clip_grad_norm_(retriever.parameters(), 1.0)
             optimizer.step()

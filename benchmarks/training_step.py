@@ -52,7 +52,7 @@ def criterion_tables(batch: int, repeats: int) -> tuple[list[Table], float]:
         seconds.append(perf_counter() - start)
     decoder = measurement("decoder", seconds)
     flops = counted.get_total_flops() / 2 * batch
-    peak = matmul_peak()
+    peak, half = matmul_peak(), matmul_peak(torch.bfloat16)
     share = alone["rarrg"].median / (alone["rarrg"].median + decoder.median)
     rows = [
         ("reference's criterion, forward and backward", spread(alone["reference"]), ""),
@@ -67,6 +67,7 @@ def criterion_tables(batch: int, repeats: int) -> tuple[list[Table], float]:
             f"{flops / decoder.median / peak:.0%}",
         ),
         ("matmul 2048 x 2048", f"{2 * 2048**3 / 1e9:.0f}", f"{peak / 1e9:.0f}", "100%"),
+        ("matmul 2048 x 2048 in bfloat16", f"{2 * 2048**3 / 1e9:.0f}", f"{half / 1e9:.0f}", f"{half / peak:.0%}"),
     ]
     return [
         Table(
@@ -84,9 +85,9 @@ def step(retriever: PhraseRetriever, features: Tensor) -> None:
     (output.logits.sum() + output.embeddings.sum()).backward()
 
 
-def matmul_peak() -> float:
+def matmul_peak(dtype: torch.dtype = torch.float32) -> float:
     """Operations a second of the best of five products."""
-    matrix = torch.randn(2048, 2048)
+    matrix = torch.randn(2048, 2048, dtype=dtype)
     torch.mm(matrix, matrix)
     seconds = []
     for _ in range(5):

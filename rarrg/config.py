@@ -281,7 +281,7 @@ class TrainerConfig:
         accelerator: ``cpu``, ``cuda``, or ``auto``: a GPU where there is one.
         devices: GPUs, or processes on a CPU, that share each batch of ``data.batch_size`` images.
         precision: ``auto`` takes bf16-mixed on a GPU that has it and on a CPU with matrix units for it (AMX), else
-            32-true.
+            32-true. With AVX512-BF16 alone bf16-mixed pays on some CPUs, and with wide decoders.
         monitor: Validation figure that picks the kept weights: ``loss`` (the paper) or ``last`` (no picking).
         checkpoint_every: Steps between checkpoints within an epoch; one is written after every epoch anyway.
         limit_batches: Batches an epoch, for debugging; null takes all.

@@ -55,17 +55,24 @@ class CrossAttention(nn.MultiheadAttention):
         heads, width = self.num_heads, self.head_dim
         of_queries, of_keys, of_values = self.in_proj_weight.chunk(3)
         bias, _, value_bias = self.in_proj_bias.chunk(3)  # that of the keys moves all scores of a query alike
-        asked = F.linear(queries, of_queries, bias).unflatten(-1, (heads, width)).transpose(1, 2)
-        asked = asked @ (of_keys.unflatten(0, (heads, width)) / math.sqrt(width))  # [batch, H, N, D]
+        asked = (
+            F.linear(queries, of_queries, bias).unflatten(-1, (heads, width)).permute(2, 0, 1, 3)
+        )  # [H, batch, N, d]
+        asked = _by_head(asked, of_keys.unflatten(0, (heads, width)) / math.sqrt(width)).transpose(0, 1)
         weights = (asked.flatten(1, 2) @ keys.transpose(1, 2)).softmax(dim=-1)  # [batch, H * N, T]
         weights = F.dropout(weights, self.dropout, self.training)
-        read = (weights @ values).unflatten(1, (heads, -1))
+        read = (weights @ values).unflatten(1, (heads, -1)).transpose(0, 1)  # [H, batch, N, D]
+        read = _by_head(read, of_values.unflatten(0, (heads, width)).transpose(1, 2)).permute(1, 2, 0, 3)
         # Weights that dropout has scaled do not sum to 1, and each is worth the bias once.
-        total = weights.sum(dim=-1, keepdim=True).unflatten(1, (heads, -1))
-        read = read @ of_values.unflatten(0, (heads, width)).transpose(1, 2)
-        read = read + total * value_bias.unflatten(0, (heads, 1, width))
-        out = self.out_proj(read.transpose(1, 2).flatten(2))
+        total = weights.sum(dim=-1).unflatten(1, (heads, -1)).transpose(1, 2).unsqueeze(-1)
+        read = read + total * value_bias.unflatten(0, (heads, width))
+        out = self.out_proj(read.flatten(2))
         return out, weights.unflatten(1, (heads, -1)).mean(dim=1) if need_weights else None
+
+
+def _by_head(vectors: Tensor, weights: Tensor) -> Tensor:
+    """``[H, batch, N, d]`` by ``[H, d, e]`` to ``[H, batch, N, e]``: one product a head, whose weights no image copies."""
+    return (vectors.flatten(1, 2) @ weights).unflatten(1, vectors.shape[1:3])
 
 
 def absorbing_pays(queries: int, tokens: int, dim: int, heads: int) -> bool:

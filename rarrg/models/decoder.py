@@ -95,7 +95,8 @@ class Decoder(nn.Module):
             to 1, or None.
         """
         queries = self.queries.weight.expand(len(memory), -1, -1)
-        keys = memory if position is None else memory + position
+        # In the type of memory: in bfloat16 every layer would turn the sum into it anew.
+        keys = memory if position is None else (memory + position).to(memory.dtype)
         content = torch.zeros_like(queries)
         attention = None
         for index, layer in enumerate(self.layers):
