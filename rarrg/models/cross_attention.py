@@ -71,7 +71,7 @@ class CrossAttention(nn.MultiheadAttention):
 
 
 def _by_head(vectors: Tensor, weights: Tensor) -> Tensor:
-    """``[H, batch, N, d]`` by ``[H, d, e]`` to ``[H, batch, N, e]``: one product a head, whose weights no image copies."""
+    """``[H, batch, N, d]`` by ``[H, d, e]`` to ``[H, batch, N, e]``, all images in one product of a head."""
     return (vectors.flatten(1, 2) @ weights).unflatten(1, vectors.shape[1:3])
 
 
