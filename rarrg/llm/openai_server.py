@@ -6,11 +6,11 @@ import asyncio
 import os
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from contextlib import contextmanager
 from itertools import cycle
 from queue import SimpleQueue
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlsplit
 
 from rarrg.errors import RarrgError
@@ -22,7 +22,8 @@ from rarrg.llm_config import LLMConfig
 
 if TYPE_CHECKING:
     import httpx2
-    from openai import AsyncOpenAI
+    from openai import AsyncOpenAI, AsyncStream
+    from openai.types.chat import ChatCompletionChunk
 
 _FINISH: dict[str, FinishReason] = {"stop": "stop", "length": "length"}
 _POOL = 8  # requests under way for each pool of connections
@@ -38,7 +39,8 @@ class OpenAIServer:
     The first request goes alone. If it meets a refusal that no other request would survive (no connection, a wrong
     key, model or URL), the run ends there, and so it does when very many requests in a row fail. Time-outs, lost
     connections, 429 (with its Retry-After) and 5xx are tried again by the ``openai`` package, with exponential
-    back-off and jitter. A server that takes no JSON schema is asked for any JSON, then for plain text, from then on.
+    back-off and jitter. A server that takes no JSON schema is asked for any JSON, then for plain text, from then on;
+    one whose stream cannot be read is asked for whole replies.
 
     Args:
         config: Server, model, key, concurrency and time-out.
@@ -179,6 +181,9 @@ class OpenAIServer:
                         "/chat/completions", cast_to=httpx2.Response, body=self._body(request, mode)
                     )
                     result = self._completion(response, time.perf_counter() - started)
+            except _Unreadable:
+                self._hear = None
+                continue
             except (OpenAIError, LLMError) as error:
                 refusal = refusal_of(error, self._config, self._secret)
             except httpx2.HTTPError as error:  # in the middle of a stream
@@ -201,17 +206,16 @@ class OpenAIServer:
             **self._body(request, mode), stream=True, stream_options={"include_usage": True}
         )
         hear("")
-        text, finish, model, read, written = "", None, self.model, 0, 0
-        async for chunk in stream:
-            model = chunk.model or model
-            if chunk.usage is not None:
-                read, written = chunk.usage.prompt_tokens, chunk.usage.completion_tokens
-            for choice in chunk.choices[:1]:
-                piece = choice.delta.content or ""
-                text, finish = text + piece, choice.finish_reason or finish
-                if piece:
-                    hear(piece)
-        return Completion(text, _FINISH.get(finish or "", "other"), read, written, time.perf_counter() - started, model)
+        text, finish, model, read, written = "", "", self.model, 0, 0
+        async with stream:  # gives its connection back however it ends
+            async for chunk in _chunks(stream):
+                text, finish, model = text + chunk.text, chunk.finish or finish, chunk.model or model
+                read, written = chunk.read or read, chunk.written or written
+                if chunk.text:
+                    hear(chunk.text)
+        if not text and not finish:
+            raise _Unreadable
+        return Completion(text, _FINISH.get(finish, "other"), read, written, time.perf_counter() - started, model)
 
     def _body(self, request: Request, mode: int) -> dict[str, Any]:
         return {
@@ -256,6 +260,31 @@ class OpenAIServer:
     def _last_word(self, refusal: Refusal) -> LLMError:
         failed = self._failed_in_a_row
         return LLMError(f"{refusal.message}; {failed} requests in a row failed" if failed > 1 else refusal.message)
+
+
+class _Unreadable(Exception):
+    """A body that is no stream of a chat: no JSON, JSON of another shape, or nothing."""
+
+
+class _Chunk(NamedTuple):
+    text: str
+    finish: str
+    model: str
+    read: int
+    written: int
+
+
+async def _chunks(stream: AsyncStream[ChatCompletionChunk]) -> AsyncIterator[_Chunk]:
+    """What a stream says, whatever of it is null; the types of the ``openai`` package are not checked."""
+    try:
+        async for chunk in stream:
+            usage = chunk.usage
+            read, written = (usage.prompt_tokens or 0, usage.completion_tokens or 0) if usage else (0, 0)
+            choice = chunk.choices[0] if chunk.choices else None
+            text = choice.delta.content if choice and choice.delta else None
+            yield _Chunk(text or "", (choice and choice.finish_reason) or "", chunk.model or "", read, written)
+    except (ValueError, TypeError, AttributeError) as error:
+        raise _Unreadable from error
 
 
 @contextmanager

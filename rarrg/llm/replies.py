@@ -1,9 +1,9 @@
 r"""A model's reply, read into the object that meets a JSON schema.
 
-What models add around an object is passed over: prose, code fences, ``<think>`` blocks, stray brackets, commas before
-a closing bracket, raw line breaks in strings. What changes the answer is never mended. The ``json_repair`` package
-closes what a cut reply left open, which turns half a phrase into a phrase; hence this small reader, which takes an
-object only where all its brackets and strings are closed.
+What models add around an object is passed over: prose, code fences, ``<think>`` blocks before it, stray brackets,
+commas before a closing bracket, raw line breaks in strings. What changes the answer is never mended. The
+``json_repair`` package closes what a cut reply left open, which turns half a phrase into a phrase; hence this small
+reader, which takes an object only where all its brackets and strings are closed.
 """
 
 from __future__ import annotations
@@ -24,7 +24,9 @@ _SHOWN = 200
 _OPENING = re.compile(r'\{(?=\s*["}])')
 _TOKEN = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*(?P<closed>")?|[{}\[\]]', re.DOTALL)
 _STRING_OR_COMMA = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|[\[{]\s*,|,(?=\s*[}\]])', re.DOTALL)
-_THOUGHT = re.compile(r"\s*<think>.*?</think>", re.DOTALL)
+_THOUGHT = re.compile(r"\s*(?:<think(?:ing)?>|\[THINK\])", re.IGNORECASE)
+_THOUGHT_END = re.compile(r"</think(?:ing)?>|\[/THINK\]", re.IGNORECASE)
+_ANSWER = re.compile(r"\s*(?:```|\{)")
 
 
 class ReplyError(ValueError):
@@ -53,11 +55,11 @@ def parse_reply(text: str, schema: Mapping[str, Any]) -> dict[str, Any]:
 
     if len(text) > LONGEST:
         raise ReplyError(f"it is longer than {LONGEST} characters")
-    thought = _THOUGHT.match(text)
+    start = _after_thoughts(text)
     validator = Draft202012Validator(schema)
     found: list[dict[str, Any]] = []
     reason = "it holds no JSON object"
-    for extent in _objects(text, thought.end() if thought else 0):
+    for extent in _objects(text, start):
         try:
             value = _decode(extent)
         except ValueError as error:
@@ -73,6 +75,19 @@ def parse_reply(text: str, schema: Mapping[str, Any]) -> dict[str, Any]:
     if len(found) > 1:
         raise ReplyError(f"it holds {len(found)} different JSON objects that meet the schema, but one is wanted")
     return found[0]
+
+
+def _after_thoughts(text: str) -> int:
+    """Where the answer may begin: what a model considered is not what it answered.
+
+    Some chat templates open the first thought in the prompt, so that the reply only closes it.
+    """
+    start = 0
+    while not _ANSWER.match(text, start) and (end := _THOUGHT_END.search(text, start)):
+        start = end.end()
+    if _THOUGHT.match(text, start):
+        raise ReplyError("it breaks off within its reasoning")
+    return start
 
 
 def _objects(text: str, start: int) -> Iterator[str]:

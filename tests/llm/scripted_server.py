@@ -36,16 +36,17 @@ class Fault:
         kind: ``status`` answers with an HTTP error; ``silence`` never answers; ``drop`` closes the connection;
             ``garbage`` sends a body that is no JSON; ``half`` sends half the right reply, cut at the token limit;
             ``example`` copies the first object with key phrases that the prompt holds; ``say`` sends ``text`` as the
-            reply; ``redirect`` sends the client to ``location``.
+            reply; ``events`` answers those who want a stream with ``text`` as its body, and others rightly;
+            ``redirect`` sends the client to ``location``.
         match: Text in the input; empty for every request.
         times: How often, counted over all requests that match; -1 for ever.
         status: For ``status`` and ``redirect``.
         headers: More headers, as Retry-After.
-        text: For ``say``; for ``status`` the server's message.
+        text: For ``say`` and ``events``; for ``status`` the server's message.
         location: For ``redirect``.
     """
 
-    kind: Literal["status", "silence", "drop", "garbage", "half", "example", "say", "redirect"]
+    kind: Literal["status", "silence", "drop", "garbage", "half", "example", "say", "events", "redirect"]
     match: str = ""
     times: int = 1
     status: int = 500
@@ -213,8 +214,11 @@ def _streamed(text: str) -> _Reply:
     usage = {"prompt_tokens": 7, "completion_tokens": 3, "total_tokens": 10}
     chunks.append({**head, "choices": [], "usage": usage})
     lines = [*(json.dumps(chunk) for chunk in chunks), "[DONE]"]
-    body = "".join(f"data: {line}\n\n" for line in lines).encode()
-    return _Reply(200, body, {"Content-Type": "text/event-stream"})
+    return _events("".join(f"data: {line}\n\n" for line in lines))
+
+
+def _events(body: str) -> _Reply:
+    return _Reply(200, body.encode("utf-8", "surrogateescape"), {"Content-Type": "text/event-stream"})
 
 
 def _reply(state: _State, target: str, headers: dict[str, str], body: bytes) -> _Reply | str:
@@ -250,6 +254,8 @@ def _reply(state: _State, target: str, headers: dict[str, str], body: bytes) -> 
         return _Reply(fault.status, b"", {"Location": fault.location, **fault.headers})
     if fault.kind == "garbage":
         return _Reply(200, b"<html>not what you asked for")
+    if fault.kind == "events":
+        return _events(fault.text) if chat.get("stream") else _chat(right, "stop")
     if fault.kind == "half":
         return _chat(right[: len(right) // 2], "length")
     return _chat(_example(messages) if fault.kind == "example" else fault.text, "stop")

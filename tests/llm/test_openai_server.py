@@ -83,6 +83,67 @@ def test_a_reply_is_heard_as_it_is_written(plain: ScriptedServer) -> None:
     assert "".join(heard) == told.text
 
 
+def chunk(**said: Any) -> str:
+    return f"data: {json.dumps({'id': '1', 'object': 'chat.completion.chunk', 'created': 1, 'model': 'm', **said})}\n\n"
+
+
+def said(text: str | None, finish: str | None = None) -> str:
+    return chunk(choices=[{"index": 0, "delta": {"content": text}, "finish_reason": finish}])
+
+
+REPLY = said('{"key_phrase": ') + said('["effusion"]}') + said(None, "stop")
+
+
+@pytest.mark.parametrize(
+    "events",
+    [
+        REPLY,  # no [DONE]
+        f": waiting\n\n{REPLY}data: [DONE]\n\n".replace("\n", "\r\n"),
+        chunk(choices=None) + chunk(choices=[{"index": 0, "delta": None}]) + REPLY,
+        chunk(usage={"prompt_tokens": 7}) + REPLY,
+    ],
+    ids=["no end", "comments and CRLF", "nulls", "half of the usage"],
+)
+def test_what_servers_do_to_a_stream_is_read(events: str) -> None:
+    heard: list[str] = []
+    with scripted_server([Fault("events", text=events)]) as server:
+        ((_, told),) = backend(server.url, hear=heard.append).complete([request("effusion")])
+        assert [bool(entry["body"].get("stream")) for entry in server.log()] == [True]
+    assert isinstance(told, Completion)
+    assert "".join(heard) == told.text == '{"key_phrase": ["effusion"]}'
+    assert told.finish_reason == "stop"
+
+
+@pytest.mark.parametrize(
+    "events",
+    [
+        "",
+        said("{") + "data: {half\n\n",
+        said("{") + "data: \udcff\n\n",
+        "data: [1]\n\n",
+        'event: error\ndata: {"message": "out of memory"}\n\n',
+        '{"choices": [{"message": {"content": "whole"}}]}',
+        "<html>a page</html>",
+    ],
+    ids=["nothing", "no JSON", "no UTF-8", "no object", "another shape", "a whole reply", "a page"],
+)
+def test_a_server_whose_stream_cannot_be_read_is_asked_for_whole_replies(events: str) -> None:
+    with scripted_server([Fault("events", text=events, times=FOR_EVER)]) as server:
+        asking = backend(server.url, concurrency=1, hear=lambda piece: None).complete(requests("effusion edema"))
+        told = [answer for _, answer in asking]
+        assert [bool(entry["body"].get("stream")) for entry in server.log()] == [True, False, False]
+    assert [answer.text for answer in told if isinstance(answer, Completion)] == [
+        '{"key_phrase": ["effusion"]}',
+        '{"key_phrase": ["edema"]}',
+    ]
+
+
+def test_a_page_in_place_of_a_stream_is_said() -> None:
+    with scripted_server([Fault("garbage", times=FOR_EVER)]) as server:
+        ((_, told),) = backend(server.url, hear=lambda piece: None).complete(requests("effusion"))
+    assert "its answer is no chat completion; check llm.base_url, which usually ends in /v1" in str(told)
+
+
 def test_each_request_gets_its_own_reply(plain: ScriptedServer) -> None:
     given = [request(f"Sentence {number}.") for number in range(50)]
     found = results(backend(plain.url), given)

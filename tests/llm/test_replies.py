@@ -83,6 +83,10 @@ def test_no_text_raises_anything_else(text: str) -> None:
         '{"report": "an example"} {"key_phrase": ["edema"]}',
         '{"key_phrase": ["edema"]} or, once more, {"key_phrase": ["edema"]}',
         '<think>Maybe {"key_phrase": ["effusion"]}?</think>{"key_phrase": ["edema"]}',
+        'Maybe {"key_phrase": ["effusion"]}?\n</think>\n\n{"key_phrase": ["edema"]}',  # opened in the prompt
+        '<think>a</think>\n<think>{"key_phrase": ["effusion"]}</think>{"key_phrase": ["edema"]}',
+        '[THINK]{"key_phrase": ["effusion"]}[/THINK]{"key_phrase": ["edema"]}',
+        '<thinking>{"key_phrase": ["effusion"]}</thinking>```json\n{"key_phrase": ["edema"]}\n```',
     ],
 )
 def test_the_answer_is_found(text: str) -> None:
@@ -101,6 +105,8 @@ def test_a_raw_line_break_in_a_string_is_kept() -> None:
         ('["edema"]', "no JSON object"),
         ('{"key_phrase": ["edema", "left ef', "breaks off"),
         ('{"key_phrase": ["edema"', "breaks off"),
+        ('<think>{"key_phrase": ["edema"]} or', "breaks off within its reasoning"),
+        ('a</think> <think>{"key_phrase": ["edema"]} or', "breaks off within its reasoning"),
         ('{"key_phrase": ["edema"]} {"key_phrase": ["ef', "breaks off"),
         ('{"key_phrase": ["edema"]} {"key_phrase": ["effusion"]}', "2 different JSON objects"),
         ('{"answer": {"key_phrase": ["edema"]}}', "does not meet the schema"),
