@@ -7,7 +7,9 @@ import re
 from collections.abc import Callable
 
 _OPENING = re.compile(r'"report"\s*:\s*"')
-_CHARACTER = re.compile(r'\\u[0-9a-fA-F]{4}|\\["\\/bfnrt]|[^"\\]')
+# Half of a surrogate pair waits for the other half: no terminal takes it alone.
+_HIGH, _LOW = r"\\u[dD][89abAB][0-9a-fA-F]{2}", r"\\u[dD][c-fC-F][0-9a-fA-F]{2}"
+_CHARACTER = re.compile(rf'{_HIGH}{_LOW}|(?!{_HIGH}|{_LOW})\\u[0-9a-fA-F]{{4}}|\\["\\/bfnrt]|[^"\\]')
 
 
 class DraftStream:
