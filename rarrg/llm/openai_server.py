@@ -6,15 +6,16 @@ import asyncio
 import os
 import threading
 import time
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from itertools import cycle
 from queue import SimpleQueue
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from rarrg.errors import RarrgError
 from rarrg.llm.chat import Completion, FinishReason, LLMError, Request
+from rarrg.llm.chunks import UnreadableStream, chunks
 from rarrg.llm.endpoints import EndpointPolicy
 from rarrg.llm.response_format import MODES, refused, response_format
 from rarrg.llm.server_errors import Refusal, Secret, refusal_of
@@ -22,8 +23,7 @@ from rarrg.llm_config import LLMConfig
 
 if TYPE_CHECKING:
     import httpx2
-    from openai import AsyncOpenAI, AsyncStream
-    from openai.types.chat import ChatCompletionChunk
+    from openai import AsyncOpenAI
 
 _FINISH: dict[str, FinishReason] = {"stop": "stop", "length": "length"}
 _POOL = 8  # requests under way for each pool of connections
@@ -181,7 +181,7 @@ class OpenAIServer:
                         "/chat/completions", cast_to=httpx2.Response, body=self._body(request, mode)
                     )
                     result = self._completion(response, time.perf_counter() - started)
-            except _Unreadable:
+            except UnreadableStream:
                 self._hear = None
                 continue
             except (OpenAIError, LLMError) as error:
@@ -208,13 +208,13 @@ class OpenAIServer:
         hear("")
         text, finish, model, read, written = "", "", self.model, 0, 0
         async with stream:  # gives its connection back however it ends
-            async for chunk in _chunks(stream):
+            async for chunk in chunks(stream):
                 text, finish, model = text + chunk.text, chunk.finish or finish, chunk.model or model
                 read, written = chunk.read or read, chunk.written or written
                 if chunk.text:
                     hear(chunk.text)
         if not text and not finish:
-            raise _Unreadable
+            raise UnreadableStream
         return Completion(text, _FINISH.get(finish, "other"), read, written, time.perf_counter() - started, model)
 
     def _body(self, request: Request, mode: int) -> dict[str, Any]:
@@ -260,31 +260,6 @@ class OpenAIServer:
     def _last_word(self, refusal: Refusal) -> LLMError:
         failed = self._failed_in_a_row
         return LLMError(f"{refusal.message}; {failed} requests in a row failed" if failed > 1 else refusal.message)
-
-
-class _Unreadable(Exception):
-    """A body that is no stream of a chat: no JSON, JSON of another shape, or nothing."""
-
-
-class _Chunk(NamedTuple):
-    text: str
-    finish: str
-    model: str
-    read: int
-    written: int
-
-
-async def _chunks(stream: AsyncStream[ChatCompletionChunk]) -> AsyncIterator[_Chunk]:
-    """What a stream says, whatever of it is null; the types of the ``openai`` package are not checked."""
-    try:
-        async for chunk in stream:
-            usage = chunk.usage
-            read, written = (usage.prompt_tokens or 0, usage.completion_tokens or 0) if usage else (0, 0)
-            choice = chunk.choices[0] if chunk.choices else None
-            text = choice.delta.content if choice and choice.delta else None
-            yield _Chunk(text or "", (choice and choice.finish_reason) or "", chunk.model or "", read, written)
-    except (ValueError, TypeError, AttributeError) as error:
-        raise _Unreadable from error
 
 
 @contextmanager
