@@ -22,6 +22,7 @@ from rarrg.errors import RarrgError
 from rarrg.llm.chat import Backend
 from rarrg.llm.endpoints import EndpointPolicy
 from rarrg.llm_config import LLMConfig
+from rarrg.ray_rows import ray_rows
 
 Row = dict[str, Any]
 Work = Callable[[list[Row]], list[Row]]
@@ -122,7 +123,7 @@ class Cluster:
             compute=data.ActorPoolStrategy(min_size=1, max_size=min(actors, len(batches))),
             **({"num_gpus": gpus} if on_gpus else {"num_cpus": 1}),
         )
-        for result in worked.iter_rows():
+        for result in ray_rows(worked):
             answer = json.loads(result["rows"])
             if "error" in answer:
                 raise RarrgError(answer["error"])

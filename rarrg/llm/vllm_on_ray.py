@@ -15,6 +15,7 @@ from rarrg.errors import RarrgError
 from rarrg.llm.chat import Completion, FinishReason, LLMError, Request
 from rarrg.llm.vllm_model import engine_settings, one_line, served_name
 from rarrg.llm_config import LLMConfig
+from rarrg.ray_rows import ray_rows
 
 _CHUNK = 32_768  # requests of a pipeline, which loads the model: some 300 MB of text
 _BLOCK = 64  # requests that are sent together
@@ -99,7 +100,7 @@ class VLLMOnRay:
         rows = [{"number": number, "request": _as_json(request)} for number, request in enumerate(requests)]
         try:
             answered = self._build()(from_items(rows, override_num_blocks=-(-len(rows) // _BLOCK)))
-            for row in answered.iter_rows():
+            for row in ray_rows(answered):
                 request = requests[row["number"]]
                 if fault := row["__inference_error__"]:
                     yield request, LLMError(f"{self.model}: vLLM refuses the request ({one_line(fault)})")
