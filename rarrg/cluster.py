@@ -1,8 +1,9 @@
 """Rows worked on by the machines of a Ray cluster, in batches, with the results in the order of the rows.
 
 Ray Data (https://docs.ray.io/en/latest/data/data.html) sends batches to a pool of actors, each of which loads what it
-needs once. An actor that dies is started again and its batch is sent out again; only the process that asked writes
-files, so that a batch done twice is written once.
+needs once. An actor that dies is started again and its batch is sent out again, three times at most: Ray itself would
+go on for ever with a batch that no worker survives. Only the process that asked writes files, so that a batch done
+twice is written once.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import json
 import logging
 import os
 import socket
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import islice
@@ -22,13 +24,14 @@ from rarrg.errors import RarrgError
 from rarrg.llm.chat import Backend
 from rarrg.llm.endpoints import EndpointPolicy
 from rarrg.llm_config import LLMConfig
-from rarrg.ray_rows import ray_rows
+from rarrg.ray_data import cause_of, rows_of
 
 Row = dict[str, Any]
 Work = Callable[[list[Row]], list[Row]]
 """Gives a row for each row of a batch, in their order."""
 
 LOCAL = "local"
+_DEATHS = 4  # of workers over one batch, after which it is not tried again
 _PATIENCE = 10.0  # seconds to reach a cluster
 
 
@@ -99,7 +102,7 @@ class Cluster:
         """Work on rows; each actor calls ``make`` once and its result for every batch.
 
         Args:
-            rows: JSON objects.
+            rows: JSON objects; the ``id`` of those that have one names them in errors.
             make: Loads what the work needs, on the machine that does it; sent there by cloudpickle.
             batch: Rows of a batch: the first ``batch`` rows, the next, and so on, whatever machine gets them.
             gpus: GPUs of an actor, where the cluster has any; else an actor has one core.
@@ -108,26 +111,39 @@ class Cluster:
             The results, in the order of the rows.
 
         Raises:
-            RarrgError: The work raised one; its message is that of the machine that did the work.
+            RarrgError: The work raised one, and its message is that of the machine that did the work; or four workers
+                died over the same batch; or none could begin.
         """
+        from ray.exceptions import RayError, RayTaskError
+
         source = iter(rows)
-        batches = [{"rows": json.dumps(block)} for block in iter(lambda: list(islice(source, batch)), [])]
+        blocks = iter(lambda: list(islice(source, batch)), [])
+        batches = [{"number": number, "rows": json.dumps(block)} for number, block in enumerate(blocks)]
         if not batches:
             return
         data = self._ray.data
         actors, on_gpus = self.workers(gpus)
+        tally = self._ray.remote(num_cpus=0, max_restarts=-1, max_task_retries=-1)(_Tally).remote()
         worked = data.from_items(batches, override_num_blocks=len(batches)).map_batches(
             _Actor,
-            fn_constructor_args=(make, Path.cwd()),
+            fn_constructor_args=(make, Path.cwd(), tally),
             batch_size=1,
             compute=data.ActorPoolStrategy(min_size=1, max_size=min(actors, len(batches))),
             **({"num_gpus": gpus} if on_gpus else {"num_cpus": 1}),
         )
-        for result in ray_rows(worked):
-            answer = json.loads(result["rows"])
-            if "error" in answer:
-                raise RarrgError(answer["error"])
-            yield from answer["rows"]
+        try:
+            for result in rows_of(worked):
+                answer = json.loads(result["rows"])
+                if "error" in answer:
+                    raise RarrgError(answer["error"])
+                yield from answer["rows"]
+        except RayTaskError:
+            raise  # an error in the work itself, with its stack
+        except RayError as error:
+            raise RarrgError(
+                f"--ray {self._address}: the cluster gave up ({cause_of(error)}); every machine of it needs the same "
+                "rarrg as this one"
+            ) from error
 
     def workers(self, gpus: int) -> tuple[int, bool]:
         """How many actors there is room for, and whether each has its GPUs; where there are none, it has one core."""
@@ -174,22 +190,47 @@ def _once(make: Callable[[], Row]) -> Work:
     return lambda rows: [make() for _ in rows]
 
 
+class _Tally:
+    """How often each batch was begun, out of reach of the deaths of those that work on it."""
+
+    def __init__(self) -> None:
+        self._begun: Counter[int] = Counter()
+
+    def begin(self, number: int) -> int:
+        self._begun[number] += 1
+        return self._begun[number]
+
+
 class _Actor:
     """Works on batches on a machine of the cluster. A user's mistake comes back as a row: Ray would retry it."""
 
-    def __init__(self, make: Callable[[], Work], folder: Path) -> None:
+    def __init__(self, make: Callable[[], Work], folder: Path, tally: Any) -> None:
         self._make = make
+        self._tally = tally
         if folder.is_dir():
             os.chdir(folder)  # relative paths mean the same as where the command was given
         self._work: Work | None = None
 
-    def __call__(self, batches: dict[str, Sequence[str]]) -> dict[str, list[str]]:
-        return {"rows": [self._answer(json.loads(batch)) for batch in batches["rows"]]}
+    def __call__(self, batches: dict[str, Sequence[Any]]) -> dict[str, list[str]]:
+        numbered = zip(batches["number"], batches["rows"], strict=True)
+        return {"rows": [self._answer(int(number), json.loads(rows)) for number, rows in numbered]}
 
-    def _answer(self, rows: list[Row]) -> str:
+    def _answer(self, number: int, rows: list[Row]) -> str:
+        import ray
+
+        if ray.get(self._tally.begin.remote(number)) > _DEATHS:
+            return json.dumps({"error": _deadly(rows)})
         try:
             if self._work is None:
                 self._work = self._make()
             return json.dumps({"rows": self._work(rows)})
         except RarrgError as error:
             return json.dumps({"error": str(error)})
+
+
+def _deadly(rows: list[Row]) -> str:
+    named = f" from {rows[0]['id']} to {rows[-1]['id']}" if "id" in rows[0] else ""
+    return (
+        f"{_DEATHS} workers of the cluster died over the same batch of {len(rows)}{named}; what came before is kept. "
+        "Look into Ray's logs on their machines (/tmp/ray/session_latest/logs): a lack of memory is the usual reason"
+    )

@@ -29,7 +29,7 @@ def spread(cluster: Cluster, make: Callable[[], Do], gpus: int = 0) -> Do:
         def rows() -> Iterator[Row]:
             for item in todo:
                 waiting.append(item)
-                yield {"key": item.key, "report": vars(item.report), "phrases": item.phrases}
+                yield {"id": item.key, "report": vars(item.report), "phrases": item.phrases}
 
         for result in cluster.map(rows(), partial(_worker, make), BATCH, gpus):
             yield waiting.popleft(), result["outcome"]
@@ -41,7 +41,7 @@ def _worker(make: Callable[[], Do]) -> Work:
     do = make()
 
     def work(rows: list[Row]) -> list[Row]:
-        items = [Item(row["key"], ReportText(**row["report"]), tuple(row["phrases"])) for row in rows]
+        items = [Item(row["id"], ReportText(**row["report"]), tuple(row["phrases"])) for row in rows]
         outcomes = {item.key: outcome for item, outcome in do(iter(items))}
         return [{"outcome": outcomes[item.key]} for item in items]
 

@@ -8,6 +8,7 @@ import signal
 import sys
 from collections.abc import Callable, Iterator
 from functools import partial
+from importlib import import_module
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
@@ -81,6 +82,49 @@ def test_a_mistake_on_a_worker_is_one_line_here(address):
 
     with Cluster(address) as cluster, pytest.raises(RarrgError, match=r"^model/: no such folder$"):
         list(cluster.map([{}], refuse, 1))
+
+
+def test_a_batch_that_no_worker_survives_ends_the_run_and_keeps_what_came_before(address, tmp_path):
+    def dies_of_the_fifth() -> Work:
+        def work(rows: list[Row]) -> list[Row]:
+            if rows[0]["id"] == "s5":
+                (tmp_path / str(os.getpid())).touch()
+                os._exit(1)
+            return rows
+
+        return work
+
+    found = []
+    with Cluster(address) as cluster:
+        results = cluster.map([{"id": f"s{number}"} for number in range(1, 13)], dies_of_the_fifth, 2)
+        with pytest.raises(RarrgError, match=r"^4 workers .* same batch of 2 from s5 to s6; what came before is kept"):
+            found.extend(row["id"] for row in results)
+    assert found == ["s1", "s2", "s3", "s4"]
+    assert len(list(tmp_path.iterdir())) == 4
+
+
+class OnlyHere:
+    """What the machines of a cluster can't load, as rarrg where it is not installed."""
+
+    def __reduce__(self) -> Any:
+        return import_module, ("not_installed_there",)
+
+
+def test_a_machine_without_rarrg_is_one_line(address):
+    with Cluster(address) as cluster, pytest.raises(RarrgError) as caught:
+        list(cluster.map([{}], OnlyHere(), 1))  # type: ignore[arg-type]
+    assert str(caught.value) == (
+        f"--ray {address}: the cluster gave up (ModuleNotFoundError: No module named 'not_installed_there'); every "
+        "machine of it needs the same rarrg as this one"
+    )
+
+
+def test_an_error_in_the_work_itself_keeps_its_stack(address):
+    def wrong() -> Work:
+        return lambda rows: [{"square": row["missing"]} for row in rows]
+
+    with Cluster(address) as cluster, pytest.raises(ray.exceptions.RayTaskError, match="missing"):
+        list(cluster.map([{}], wrong, 1))
 
 
 def test_no_rows_ask_nobody(address):

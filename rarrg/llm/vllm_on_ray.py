@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
 from functools import lru_cache, partial
@@ -15,7 +14,7 @@ from rarrg.errors import RarrgError
 from rarrg.llm.chat import Completion, FinishReason, LLMError, Request
 from rarrg.llm.vllm_model import engine_settings, one_line, served_name
 from rarrg.llm_config import LLMConfig
-from rarrg.ray_rows import ray_rows
+from rarrg.ray_data import cause_of, rows_of
 
 _CHUNK = 32_768  # requests of a pipeline, which loads the model: some 300 MB of text
 _BLOCK = 64  # requests that are sent together
@@ -100,7 +99,7 @@ class VLLMOnRay:
         rows = [{"number": number, "request": _as_json(request)} for number, request in enumerate(requests)]
         try:
             answered = self._build()(from_items(rows, override_num_blocks=-(-len(rows) // _BLOCK)))
-            for row in ray_rows(answered):
+            for row in rows_of(answered):
                 request = requests[row["number"]]
                 if fault := row["__inference_error__"]:
                     yield request, LLMError(f"{self.model}: vLLM refuses the request ({one_line(fault)})")
@@ -117,7 +116,7 @@ class VLLMOnRay:
                     ),
                 )
         except RayError as error:
-            raise RarrgError(f"{self.model}: vLLM gave up on the cluster ({_cause(error)})") from error
+            raise RarrgError(f"{self.model}: vLLM gave up on the cluster ({cause_of(error)})") from error
 
     def _ending(self, request: Request, row: dict[str, Any]) -> FinishReason:
         """Ray does not hand on why a reply ended; one that fills its limit or the context counts as cut."""
@@ -163,10 +162,3 @@ def _answered(row: dict[str, Any]) -> dict[str, Any]:
         "written": row["num_generated_tokens"],
         "seconds": row["time_taken_llm"],
     }
-
-
-def _cause(error: Exception) -> str:
-    """The last error in what Ray says that is none of its own; it sends stacks as text, and advice after them."""
-    named = re.findall(r"^(?:\w+\.)*\w*(?:Error|Exception): .+", str(error), re.MULTILINE)
-    causes = [each for each in named if not each.startswith("ray.")] or named or [type(error).__name__]
-    return one_line(causes[-1])

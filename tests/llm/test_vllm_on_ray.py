@@ -14,7 +14,7 @@ from rarrg.cluster import Cluster
 from rarrg.errors import RarrgError
 from rarrg.llm.chat import Completion, LLMError, Message, Request, Sampling
 from rarrg.llm.vllm_model import VLLMModel
-from rarrg.llm.vllm_on_ray import VLLMOnRay, _cause
+from rarrg.llm.vllm_on_ray import VLLMOnRay
 from rarrg.llm_config import LLMConfig
 from tests.llm.tiny_llama import build
 
@@ -191,15 +191,3 @@ def test_replies_of_vllm_are_those_of_vllm_in_this_process(cluster, folder):
         assert far.text == near.text
         assert (far.prompt_tokens, far.completion_tokens) == (near.prompt_tokens, near.completion_tokens)
         assert (far.finish_reason, far.model) == (near.finish_reason, near.model)
-
-
-def test_the_cause_is_what_went_wrong_and_not_how_ray_says_it():
-    said = """ray::Map(_preprocess)() (pid=1, ip=192.0.2.2)
-    raise OSError("no config.json")
-OSError: models/absent: no config.json
-
-ray.exceptions.UserCodeException: UDF failed to process a data block.
-
-To change retry attempts, configure `retried_io_errors`: they may be transient."""
-    assert _cause(RuntimeError(said)) == "OSError: models/absent: no config.json"
-    assert _cause(KeyError()) == "KeyError"

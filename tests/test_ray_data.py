@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from rarrg.cluster import Cluster
-from rarrg.ray_rows import ray_rows
+from rarrg.ray_data import cause_of, rows_of
 
 ray = pytest.importorskip("ray", reason="needs rarrg[ray]")
 
@@ -35,13 +35,13 @@ def numbers(count: int) -> Any:
 
 def test_rows_come_in_order():
     expected = [{"square": number**2, "parts": [str(number), ""]} for number in range(20)]
-    assert list(ray_rows(numbers(20))) == expected
+    assert list(rows_of(numbers(20))) == expected
 
 
 @pytest.mark.parametrize("read", [1, 3, 20])
 def test_no_thread_is_left_behind_by_a_reader_who_stops(read):
     before = set(threading.enumerate())
-    rows = ray_rows(numbers(20))
+    rows = rows_of(numbers(20))
     for _ in range(read):
         next(rows)
     assert set(threading.enumerate()) > before, "Ray Data works in a thread of its own meanwhile"
@@ -53,9 +53,21 @@ def test_no_thread_is_left_behind_by_a_reader_who_fails():
     before = set(threading.enumerate())
 
     def read() -> None:
-        for row in ray_rows(numbers(20)):
+        for row in rows_of(numbers(20)):
             raise ValueError(row["square"])
 
     with pytest.raises(ValueError, match="0"):
         read()
     assert set(threading.enumerate()) <= before
+
+
+def test_the_cause_is_what_went_wrong_and_not_how_ray_says_it():
+    said = """ray::Map(_preprocess)() (pid=1, ip=192.0.2.2)
+    raise OSError("no config.json")
+OSError: models/absent: no config.json
+
+ray.exceptions.UserCodeException: UDF failed to process a data block.
+
+To change retry attempts, configure `retried_io_errors`: they may be transient."""
+    assert cause_of(RuntimeError(said)) == "OSError: models/absent: no config.json"
+    assert cause_of(KeyError()) == "KeyError"
