@@ -115,6 +115,7 @@ class Cluster:
                 died over the same batch; or none could begin.
         """
         from ray.exceptions import RayError, RayTaskError
+        from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
         source = iter(rows)
         blocks = iter(lambda: list(islice(source, batch)), [])
@@ -123,7 +124,9 @@ class Cluster:
             return
         data = self._ray.data
         actors, on_gpus = self.workers(gpus)
-        tally = self._ray.remote(num_cpus=0, max_restarts=-1, max_task_retries=-1)(_Tally).remote()
+        here = NodeAffinitySchedulingStrategy(self._ray.get_runtime_context().get_node_id(), soft=False)
+        kept = {"num_cpus": 0, "max_restarts": -1, "max_task_retries": -1, "scheduling_strategy": here}
+        tally = self._ray.remote(**kept)(_Tally).remote()
         worked = data.from_items(batches, override_num_blocks=len(batches)).map_batches(
             _Actor,
             fn_constructor_args=(make, Path.cwd(), tally),
@@ -191,7 +194,7 @@ def _once(make: Callable[[], Row]) -> Work:
 
 
 class _Tally:
-    """How often each batch was begun, out of reach of the deaths of those that work on it."""
+    """How often each batch was begun, kept on the machine of the command, where no death of a worker reaches it."""
 
     def __init__(self) -> None:
         self._begun: Counter[int] = Counter()
