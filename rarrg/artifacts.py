@@ -23,7 +23,7 @@ MANIFEST = "manifest.json"
 
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _CLOSED = (errno.EROFS, errno.EACCES, errno.EPERM)
-_IN_THE_WAY = (errno.ENOTDIR, errno.EEXIST, errno.EISDIR, errno.ENOTEMPTY)
+_IN_THE_WAY = (errno.ENOTDIR, errno.EEXIST, errno.EISDIR, errno.ENOTEMPTY, errno.ENAMETOOLONG)
 NOT_WRITABLE = (*_FULL, *_CLOSED, *_IN_THE_WAY)
 """Codes of an OSError that a user can mend: make room, or write elsewhere."""
 

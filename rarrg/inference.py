@@ -5,12 +5,10 @@ Free of heavy imports at the top, so that a mistyped path costs no torch import.
 
 from __future__ import annotations
 
-import json
-import math
 import os
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
@@ -18,10 +16,11 @@ from typing import Any
 from tqdm.auto import tqdm
 
 import rarrg
-from rarrg.artifacts import atomic_write, write_json, write_text
+from rarrg.artifacts import atomic_write, write_json, write_text, writing
 from rarrg.errors import ImageError, RarrgError
 from rarrg.locking import LOCK, held
 from rarrg.report.as_text import describe
+from rarrg.report_list import Settings, append, is_of, reports_in
 from rarrg.study_list import VIEWS, ListedStudy, expanded, read_list
 from rarrg.writer_config import WriterConfig
 
@@ -107,18 +106,10 @@ def _generator(options: InferOptions, hear: Callable[[str], None] | None = None)
     )
 
 
-@contextmanager
-def _writing(path: Path) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        raise RarrgError(f"{path}: cannot be written ({error.strerror})") from error
-
-
 def _check_target(option: str, path: Path | None) -> None:
     if path is None:
         return
-    with _writing(path):
+    with writing(path):
         if path.is_dir():
             raise RarrgError(f"{option} {path}: is a folder; name a file")
         if not path.parent.is_dir():
@@ -153,20 +144,18 @@ def _infer_one(options: InferOptions, say: Callable[[str], None]) -> None:
     if options.out is not None:
         from rarrg.report.as_json import report_to_json
 
-        with _writing(options.out):
-            write_json(options.out, report_to_json(report))
+        write_json(options.out, report_to_json(report))
         say(f"Wrote {options.out}")
     if options.html is not None:
         from rarrg.report.html import render
 
-        with _writing(options.html):
-            write_text(options.html, render(report, images, attention))
+        write_text(options.html, render(report, images, attention))
         say(f"Wrote {options.html}")
     if options.attention is not None:
         import numpy as np
 
         maps: dict[str, Any] = {str(position): values for position, values in attention.items()}
-        with _writing(options.attention), atomic_write(options.attention) as path, path.open("wb") as file:
+        with atomic_write(options.attention) as path, path.open("wb") as file:
             np.savez_compressed(file, **maps)
         say(f"Wrote {options.attention}")
 
@@ -192,9 +181,9 @@ def _infer_list(options: InferOptions, source: Path, say: Callable[[str], None])
     with ExitStack() as stack:
         stack.enter_context(held(out.with_name(f".{out.name}{LOCK}"), out))
         made_by, report = _reporter(options, stack)
-        done = _resume(out, made_by)
+        done = reports_in(out, made_by)
         for study in studies:
-            if study.id in done and not _of_these(done[study.id], study, source.parent):
+            if study.id in done and not is_of(done[study.id], study, source.parent):
                 raise RarrgError(
                     f"{out}: the report of study {study.id} is of other images than {source} names; choose another "
                     "--out, or take its line out"
@@ -202,14 +191,14 @@ def _infer_list(options: InferOptions, source: Path, say: Callable[[str], None])
         pending = [study for study in studies if study.id not in done]
         if len(pending) < len(studies):
             say(f"{len(studies) - len(pending)} of {len(studies)} studies are in {out} already")
-        with _writing(failed_path):
+        with writing(failed_path):
             failed_path.unlink(missing_ok=True)
         for name, found in tqdm(report(pending), total=len(pending), desc="studies", unit="study"):
             if isinstance(found, ImageError):
-                _append(failed_path, {"id": name, "error": str(found)})
+                append(failed_path, {"id": name, "error": str(found)})
                 failures += 1
             else:
-                _append(out, {"id": name, **found})
+                append(out, {"id": name, **found})
     say(f"{len(pending) - failures} reports written to {out}")
     if failures:
         say(f"{failures} of {len(studies)} studies failed: see {failed_path}")
@@ -219,13 +208,13 @@ def _infer_list(options: InferOptions, source: Path, say: Callable[[str], None])
 Reporter = Callable[[list[ListedStudy]], Iterator[tuple[str, dict[str, Any] | ImageError]]]
 
 
-def _reporter(options: InferOptions, stack: ExitStack) -> tuple[_Settings, Reporter]:
+def _reporter(options: InferOptions, stack: ExitStack) -> tuple[Settings, Reporter]:
     """What decides the reports, and what writes them: this process, or a cluster."""
     if options.ray is None:
         from rarrg.study_stages import report_each
 
         generator = _generator(options)
-        return _Settings.of(generator), lambda studies: report_each(
+        return Settings.of(generator), lambda studies: report_each(
             generator, ((study.id, study.frontal, study.lateral) for study in studies)
         )
 
@@ -245,103 +234,15 @@ def _reporter(options: InferOptions, stack: ExitStack) -> tuple[_Settings, Repor
         generator = _generator(replace(looking, device="cpu"))
         cluster.check(EndpointPolicy(generator.store.credentialed, tuple(options.allow_hosts)))
         generator.writer = llm_writer(options, cluster.vllm(options.llm))
-        return _Settings.of(generator), lambda studies: reports_of_vllm_on_ray(
+        return Settings.of(generator), lambda studies: reports_of_vllm_on_ray(
             cluster, lambda: _generator(looking), generator, studies
         )
 
     def described() -> dict[str, Any]:
         generator = _generator(there)
-        return {"made_by": asdict(_Settings.of(generator)), "credentialed": generator.store.credentialed}
+        return {"made_by": asdict(Settings.of(generator)), "credentialed": generator.store.credentialed}
 
     # A language model of the cluster's GPUs may not fit here.
     answer = cluster.ask(described, 1) if backend == "transformers" else described()
     cluster.check(EndpointPolicy(answer["credentialed"], tuple(options.allow_hosts)))
-    return _Settings(**answer["made_by"]), lambda studies: reports_on_ray(cluster, lambda: _generator(there), studies)
-
-
-def _append(path: Path, row: dict[str, Any]) -> None:
-    # What a path holds may be no character; JSON has a way to write it.
-    with _writing(path), path.open("a", encoding="utf-8", errors="backslashreplace") as file:
-        file.write(json.dumps(row, ensure_ascii=False) + "\n")
-
-
-def _of_these(images: dict[str, list[str]], study: ListedStudy, folder: Path) -> bool:
-    """Whether a report is of the images that a list in this folder names; the folder may be another than it was."""
-    for view, files in (("frontal", study.frontal), ("lateral", study.lateral)):
-        found = images.get(view, [])
-        if len(found) != len(files):
-            return False
-        for was, now in zip(found, files, strict=True):
-            name = now.relative_to(folder) if isinstance(now, Path) and now.is_relative_to(folder) else now
-            if was != str(now) and not was.endswith(f"{os.sep}{name}"):
-                return False
-    return True
-
-
-def _resume(out: Path, wanted: _Settings) -> dict[str, dict[str, list[str]]]:
-    """Ids and images of the studies that ``out`` holds already; a torn last line is cut off it.
-
-    Raises:
-        RarrgError: ``out`` is no file of reports, one made otherwise than this run would, or has a study twice.
-    """
-    if not out.is_file():
-        return {}
-    with _writing(out):
-        content = out.read_bytes()
-    whole = content[: content.rfind(b"\n") + 1]
-    torn = content[len(whole) :]
-    done: dict[str, dict[str, list[str]]] = {}
-    for number, line in enumerate(whole.splitlines(), start=1):
-        try:
-            row = json.loads(line)
-            writer = {key: dict(row["writer"]).get(key) for key in wanted.writer}
-            made = _Settings(
-                row["model"]["sha256"],
-                row["store"]["sha256"],
-                row["thresholds"]["selection"],
-                row["resolve"],
-                writer,
-            )
-            name, images = str(row["id"]), {str(view): list(files) for view, files in row["images"].items()}
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
-            raise RarrgError(f"{out}, line {number}: is not a report; choose another --out") from error
-        if replace(made, threshold=wanted.threshold) != wanted or not math.isclose(made.threshold, wanted.threshold):
-            raise RarrgError(f"{out}, line {number}: was made with {made}, this run has {wanted}; choose another --out")
-        if name in done:
-            raise RarrgError(f"{out}, line {number}: study {name} has a report already; did two runs write to it?")
-        done[name] = images
-    start = b'{"id": '
-    if not torn.startswith(start[: len(torn)]):
-        raise RarrgError(f"{out}: does not end in a report; choose another --out")
-    if torn:
-        with _writing(out), out.open("r+b") as file:
-            file.truncate(len(whole))
-    return done
-
-
-@dataclass(frozen=True)
-class _Settings:
-    """All that decides a report."""
-
-    model: str
-    store: str
-    threshold: float
-    resolve: str
-    writer: dict[str, Any]
-
-    @classmethod
-    def of(cls, generator: rarrg.ReportGenerator) -> _Settings:
-        return cls(
-            generator.model_reference["sha256"],
-            generator.store_reference["sha256"],
-            generator.threshold,
-            generator.precedence,
-            generator.writer.settings,
-        )
-
-    def __str__(self) -> str:
-        writer = ", ".join(f"{key} {value}" for key, value in self.writer.items())
-        return (
-            f"model {self.model[:12]}, store {self.store[:12]}, threshold {self.threshold:g}, resolve {self.resolve}, "
-            f"writer {writer}"
-        )
+    return Settings(**answer["made_by"]), lambda studies: reports_on_ray(cluster, lambda: _generator(there), studies)

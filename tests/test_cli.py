@@ -85,6 +85,11 @@ def test_a_user_s_mistake_prints_one_line_and_exits_with_2(capsys: pytest.Captur
     assert "unknown command 'fly'" in capsys.readouterr().err
 
 
+def test_a_name_too_long_for_a_file_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["infer", "--frontal", "a" * 300]) == 2
+    assert capsys.readouterr().err == f"error: {'a' * 300}: File name too long\n"
+
+
 def test_train_alone_asks_for_a_configuration(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["train"], prog="train.py") == 2
     assert "name a configuration, as train.py --config demo.yaml; in configs/ there are" in capsys.readouterr().err
