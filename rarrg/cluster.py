@@ -11,16 +11,18 @@ from __future__ import annotations
 import json
 import logging
 import os
+import signal
 import socket
+import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from types import TracebackType
-from typing import Any
+from types import FrameType, TracebackType
+from typing import Any, NoReturn
 
-from rarrg.errors import RarrgError
+from rarrg.errors import RarrgError, Terminated
 from rarrg.llm.chat import Backend
 from rarrg.llm.endpoints import EndpointPolicy
 from rarrg.llm_config import LLMConfig
@@ -54,6 +56,7 @@ class Cluster:
         except ImportError as error:
             raise RarrgError("--ray needs Ray; pip install 'rarrg[ray]' here and on every machine of it") from error
         self._ray = ray
+        self._on_sigterm = signal.getsignal(signal.SIGTERM)
         try:
             _knock(address)
             ray.init(
@@ -91,12 +94,15 @@ class Cluster:
                 policy.addresses(node["NodeManagerAddress"], 0)
 
     def __enter__(self) -> Cluster:
+        # Ray would print a stack of C++ and abort.
+        _handle_sigterm(_terminate)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         self._ray.shutdown()
+        _handle_sigterm(self._on_sigterm)
 
     def map(self, rows: Iterable[Row], make: Callable[[], Work], batch: int, gpus: int = 0) -> Iterator[Row]:
         """Work on rows; each actor calls ``make`` once and its result for every batch.
@@ -187,6 +193,15 @@ def _knock(address: str) -> None:
     if colon and port.isdecimal():
         with socket.create_connection((host, int(port)), timeout=_PATIENCE):
             pass
+
+
+def _handle_sigterm(handler: Any) -> None:
+    if threading.current_thread() is threading.main_thread():  # Python lets no other
+        signal.signal(signal.SIGTERM, handler)
+
+
+def _terminate(number: int, frame: FrameType | None) -> NoReturn:
+    raise Terminated("the same command goes on from what is on disk")
 
 
 def _once(make: Callable[[], Row]) -> Work:

@@ -18,7 +18,7 @@ from transformers import AutoTokenizer
 
 from rarrg.cli import main
 from rarrg.cluster import Cluster, Row, Work
-from rarrg.errors import RarrgError
+from rarrg.errors import RarrgError, Terminated
 from rarrg.extract.key_phrases import KEY_PHRASES
 from rarrg.llm.endpoints import EndpointPolicy
 from tests.llm.scripted_server import scripted_server
@@ -125,6 +125,23 @@ def test_an_error_in_the_work_itself_keeps_its_stack(address):
 
     with Cluster(address) as cluster, pytest.raises(ray.exceptions.RayTaskError, match="missing"):
         list(cluster.map([{}], wrong, 1))
+
+
+def test_sigterm_ends_the_work_and_not_the_process(address, tmp_path):
+    before = signal.getsignal(signal.SIGTERM)
+    done = []
+
+    def work() -> None:
+        with Cluster(address) as cluster:
+            for row in cluster.map([{"number": number} for number in range(40)], partial(squares, tmp_path), 1):
+                done.append(row["square"])
+                if len(done) == 3:
+                    os.kill(os.getpid(), signal.SIGTERM)
+
+    with pytest.raises(Terminated, match=r"^the same command goes on from what is on disk$"):
+        work()
+    assert 3 <= len(done) < 40
+    assert signal.getsignal(signal.SIGTERM) == before
 
 
 def test_no_rows_ask_nobody(address):
