@@ -41,34 +41,42 @@ class Cluster:
     """A connection to a Ray cluster.
 
     Args:
-        address: ``auto`` for the cluster that this machine is part of, ``HOST:PORT`` of another, or ``local`` for one
-            of this machine's own cores that ends with the connection.
+        address: ``auto`` for the cluster that this machine is part of, ``HOST:PORT`` where it is part of several, or
+            ``local`` for one of this machine's own cores that ends with the connection.
 
     Raises:
-        RarrgError: Ray is not installed, or there is no cluster.
+        RarrgError: Ray is not installed, or there is no cluster, or one that this machine is not part of.
     """
 
     def __init__(self, address: str) -> None:
         os.environ["RAY_USAGE_STATS_ENABLED"] = "0"  # what it tells its makers nobody asked for
         try:
+            import psutil
             import ray
             import ray.data
+            from ray.exceptions import AuthenticationError
         except ImportError as error:
             raise RarrgError("--ray needs Ray; pip install 'rarrg[ray]' here and on every machine of it") from error
         self._ray = ray
         self._on_sigterm = signal.getsignal(signal.SIGTERM)
         try:
-            _knock(address)
+            if _knock(address) and not any(each.info["name"] == "raylet" for each in psutil.process_iter(["name"])):
+                # Ray would end the process with a stack of C++.
+                raise RarrgError(
+                    f"--ray {address}: this machine is not part of that Ray cluster; have it join, with no core to "
+                    f"work on if you like: `ray start --address={address} --num-cpus=0`"
+                )
             ray.init(
                 address=address,
                 log_to_driver=False,
                 logging_level=logging.ERROR,
                 include_dashboard=False,
             )
-        except (OSError, ValueError, RuntimeError) as error:
+        except (OSError, ValueError, RuntimeError, AuthenticationError) as error:
             raise RarrgError(
-                f"--ray {address}: no Ray cluster there ({str(error).splitlines()[0]}); start one with `ray start "
-                "--head`, or give local"
+                f"--ray {address}: no Ray cluster there that lets this machine in "
+                f"({str(error).splitlines()[0].split('. ')[0]}); start one with `ray start --head`, or give local; one "
+                "that has a token, as Ray's own have, wants RAY_AUTH_MODE=token and its ~/.ray/auth_token here"
             ) from error
         self._address = address
         context = ray.data.DataContext.get_current()
@@ -187,12 +195,17 @@ class Cluster:
         return next(self.map([{}], partial(_once, make), 1, gpus))
 
 
-def _knock(address: str) -> None:
-    """Ray itself tries for ten minutes."""
+def _knock(address: str) -> bool:
+    """Whether it is a HOST:PORT, and one that answers; Ray itself tries for ten minutes.
+
+    Raises:
+        OSError: Nobody answers there.
+    """
     host, colon, port = address.rpartition(":")
-    if colon and port.isdecimal():
-        with socket.create_connection((host, int(port)), timeout=_PATIENCE):
-            pass
+    if not (colon and port.isdecimal()):
+        return False
+    with socket.create_connection((host, int(port)), timeout=_PATIENCE):
+        return True
 
 
 def _handle_sigterm(handler: Any) -> None:

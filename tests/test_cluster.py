@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
+import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -159,8 +161,26 @@ def test_credentialed_text_stays_on_this_machine(address, monkeypatch):
 
 
 def test_no_cluster_there_is_one_line():
-    with pytest.raises(RarrgError, match=r"--ray 127\.0\.0\.1:1: no Ray cluster there"):
+    with pytest.raises(RarrgError, match=r"--ray 127\.0\.0\.1:1: no Ray cluster there .*Connection refused"):
         Cluster("127.0.0.1:1")
+
+
+def test_a_token_that_is_not_here_is_one_line(address, tmp_path):
+    (tmp_path / "studies.csv").write_text("id,frontal\na,a.png\n")
+    words = ["infer", f"--input={tmp_path / 'studies.csv'}", f"--out={tmp_path / 'reports.jsonl'}", f"--ray={address}"]
+    # A process of its own: Ray reads its settings once.
+    asked = subprocess.run(
+        [sys.executable, "-m", "rarrg", *words],
+        env={**os.environ, "HOME": str(tmp_path), "RAY_AUTH_MODE": "token"},
+        capture_output=True,
+        text=True,
+    )
+    assert asked.returncode == 2
+    assert re.fullmatch(
+        rf"error: --ray {address}: no Ray cluster there that lets this machine in \(.*no authentication token was found"
+        r"\); .*RAY_AUTH_MODE=token and its ~/\.ray/auth_token here",
+        asked.stderr.strip().splitlines()[-1],
+    )
 
 
 def rules(out: Path, url: str, data: Path, *more: str) -> list[str]:
