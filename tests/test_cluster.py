@@ -165,6 +165,12 @@ def test_no_cluster_there_is_one_line():
         Cluster("127.0.0.1:1")
 
 
+def test_a_machine_outside_the_cluster_is_one_line(address, monkeypatch):
+    monkeypatch.setattr("psutil.process_iter", lambda names: iter([SimpleNamespace(info={"name": "python"})]))
+    with pytest.raises(RarrgError, match=rf"not part of .*`ray start --address={address} --num-cpus=0`"):
+        Cluster(address)
+
+
 def test_a_token_that_is_not_here_is_one_line(address, tmp_path):
     (tmp_path / "studies.csv").write_text("id,frontal\na,a.png\n")
     words = ["infer", f"--input={tmp_path / 'studies.csv'}", f"--out={tmp_path / 'reports.jsonl'}", f"--ray={address}"]
